@@ -244,11 +244,7 @@ HEADS = {row.name: row for row in _ROWS}
 
 
 def get(name: str) -> HeadSpec:
-    """The row of a head.
-
-    Raises:
-      UserError: there is no such head; the message lists them.
-    """
+    """The row of a head; UserError lists the heads where there is none."""
     if name not in HEADS:
         raise UserError(f"head must be one of {list(HEADS)}, received {name!r}")
     return HEADS[name]

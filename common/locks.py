@@ -90,8 +90,7 @@ def held(
 def remove_leftovers(folder: str, name: str) -> None:
     """What killed processes left; the lock, which is held, says that all are.
 
-    Args:
-      folder: with the output; of remote ones nothing is removed.
+    Of remote folders nothing is removed.
     """
     if files.is_remote(folder):
         return

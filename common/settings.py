@@ -66,11 +66,7 @@ class Setting:
 
 
 def setting(default: Any, help: str, **more: Any) -> Any:
-    """A dataclass field with a `Setting`.
-
-    Args:
-      default: of the field; `REQUIRED` = it has none.
-    """
+    """A dataclass field with a `Setting`; `REQUIRED` = it has no default."""
     if "choices" in more:
         more["choices"] = tuple(more["choices"])
     return dataclasses.field(
@@ -90,10 +86,8 @@ def settings_of(options: Any) -> dict[str, Setting]:
 def check(options: Any) -> None:
     """Requires every setting to be within its bounds and choices.
 
-    None passes where the field's type or default allows it.
-
-    Raises:
-      UserError: names the first flag whose value is not.
+    None passes where the field's type or default allows it. Raises UserError
+    with the first flag whose value does not pass.
     """
     fields = {field.name: field for field in dataclasses.fields(options)}
     for name, one in settings_of(options).items():

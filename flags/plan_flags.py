@@ -161,11 +161,7 @@ def define() -> None:
 
 
 def from_flags() -> PlanOptions:
-    """The parsed flags as options.
-
-    Raises:
-      UserError: values that do not fit each other.
-    """
+    """The parsed flags; UserError where values do not fit each other."""
     path, known = FLAGS.model_config_path, {}
     if bool(path) == bool(FLAGS.recipe):
         raise UserError("give --model_config_path or --recipe, one of them")

@@ -126,11 +126,7 @@ class DependencyOptions:
 
 @dataclasses.dataclass(frozen=True)
 class AverageOptions:
-    """A mean of checkpoints.
-
-    Raises:
-      UserError: `last` is not positive.
-    """
+    """A mean of checkpoints; UserError where `last` is not positive."""
 
     model_dir: str = setting(
         REQUIRED, "Folder of a run with several checkpoints."

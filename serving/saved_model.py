@@ -92,11 +92,7 @@ class SavedModel:
         return weights_line(path, about.get("why", ""))
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
-        """Input name -> dtype and shape.
-
-        Raises:
-          UserError: no such signature.
-        """
+        """Input name -> dtype and shape; UserError: no such signature."""
         known = self.description["signatures"]
         if signature not in known:
             raise UserError(
@@ -133,13 +129,9 @@ class SavedModel:
         signature: str = RAW,
         stop: Stop | None = None,
     ) -> dict[str, np.ndarray]:
-        """Runs one batch.
+        """Runs one batch, of nested lists or arrays by input name, batch first.
 
-        Args:
-          inputs: name -> nested lists or arrays, batch first.
-
-        Returns:
-          Output name -> array; strings are bytes objects.
+        Output name -> array; strings are bytes objects.
         """
         wanted = self.inputs(signature)
         if set(wanted) != set(inputs):
@@ -161,11 +153,7 @@ class SavedModel:
 
 
 def _example(spec: Mapping):
-    """A small value of an input.
-
-    Raises:
-      UserError: the input takes no small one.
-    """
+    """A small value of an input; UserError where it takes no small one."""
     shape = [1 if size is None else size for size in spec["shape"]]
     if spec["dtype"] != "string":
         if math.prod(shape) > limits.MAX_NUMBERS:
@@ -330,11 +318,7 @@ def _problem_of(value) -> str:
 
 
 def _difference(described: Mapping, found: Mapping) -> str:
-    """How `signature.json` and the graph differ, or "".
-
-    Args:
-      found: those of `saved_model.pb`, by name.
-    """
+    """How `signature.json` and the graph's signatures differ, or ""."""
     for name, signature in described.items():
         if name not in found:
             return f"signatures.{name}: the graph has no such function"

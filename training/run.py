@@ -99,9 +99,8 @@ class TrainResult:
 def run_training(request: TrainRequest) -> TrainResult:
     """Trains; `model_dir` is this process' own meanwhile.
 
-    Raises:
-      UserError: another process trains there, or anything else that the user
-        can put right.
+    Raises UserError: another process trains there, or anything else that the
+    user can put right.
     """
     options = request.options
     with contextlib.ExitStack() as stack:

@@ -89,9 +89,7 @@ class TaskSpec:
         """Reads `task.json` of a model directory.
 
         Of a released folder without one it is what its configuration says.
-
-        Raises:
-          UserError: the file is missing, is no JSON or of another version.
+        Raises UserError: missing, no JSON or of another version.
         """
         path = os.path.join(model_dir, FILE_NAME)
         if not files.exists(path) and files.exists(

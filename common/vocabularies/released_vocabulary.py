@@ -176,11 +176,7 @@ def _merges(path: str, content: bytes, numbers: Mapping) -> list[tuple]:
 
 
 def _declared(path: str, config: Mapping) -> list[dict]:
-    """Added tokens that `tokenizer_config.json` lists, by id.
-
-    Raises:
-      UserError: they are none.
-    """
+    """Added tokens that `tokenizer_config.json` lists, by id."""
     rows = config.get("added_tokens_decoder")
     if not isinstance(rows, dict):
         return []

@@ -57,9 +57,8 @@ class TextSettings:
     def from_dict(cls, value: Any, where: str) -> "TextSettings":
         """Reads what `as_dict` gave.
 
-        Raises:
-          UserError: a field is missing, unknown or of another type; a rule
-            or a version that this code does not know.
+        Raises UserError: a field is missing, unknown or of another type; a rule
+        or a version that this code does not know.
         """
         wanted = {f.name: f.type for f in dataclasses.fields(cls)}
         if not isinstance(value, dict) or set(value) != set(wanted):
@@ -116,8 +115,7 @@ def choose(
 ) -> TextChoice:
     """The choice that flags say, where two of them can say the same.
 
-    Raises:
-      UserError: unknown rule, or `keep_accents` contradicts it.
+    Raises UserError: unknown rule, or `keep_accents` contradicts it.
     """
     if keep_accents is not None:
         same = COMPOSED if keep_accents else ORIGINAL
@@ -136,15 +134,12 @@ def resolve(
     recorded: TextSettings | None,
     where: str,
 ) -> TextSettings:
-    """The settings to use.
+    """The record; without one the original's rule with what was said.
 
     Args:
       said: by flags or by what was made with the vocabulary.
       recorded: stored with the vocabulary; None = nothing is.
       where: the vocabulary's path, and where its record stands.
-
-    Returns:
-      The record; without one the original's rule with what was said.
 
     Raises:
       UserError: something was said that differs from the record.

@@ -48,11 +48,7 @@ def class_of(config: Mapping, model_type: object) -> str:
 
 
 def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
-    """Puts a class's rules into a `tokenizer.json`, where it has some.
-
-    Args:
-      value: the file; changed.
-    """
+    """Puts a class's rules, where it has some, into a `tokenizer.json`."""
     model = value.get("model")
     if kind not in _CLASSES.values() or not isinstance(model, dict):
         return
@@ -73,8 +69,7 @@ def has_class(value: dict[str, Any]) -> bool:
 def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
     """The `tokenizer.json` of ALBERT's `spiece.model`.
 
-    Raises:
-      UserError: the file is damaged, or of another type than unigram.
+    Raises UserError: the file is damaged, or of another type than unigram.
     """
     proto = _parse(path, content)
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
@@ -124,11 +119,7 @@ def _parse(path: str, content: bytes):
 
 
 def pieces_of_spiece(path: str, content: bytes) -> list[str]:
-    """The pieces of a SentencePiece file by their ids.
-
-    Raises:
-      UserError: the file is damaged.
-    """
+    """The pieces of a SentencePiece file by their ids; UserError if damaged."""
     return [piece.piece for piece in _parse(path, content).pieces]
 
 
@@ -144,10 +135,8 @@ def pieces_of(content: bytes) -> list[str]:
 def read_json(path: str, content: bytes, config: Mapping) -> bytes:
     """A `tokenizer.json` with the rules of its folder's class.
 
-    Args:
-      path: names the file.
-      content: its bytes, which stay as they are without such a class.
-      config: `tokenizer_config.json` of the same folder.
+    The content stays as it is without such a class in `config`, the
+    `tokenizer_config.json` of the same folder.
     """
     try:
         value = json.loads(content)

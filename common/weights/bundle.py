@@ -29,11 +29,7 @@ class _Damaged(Exception):
 
 
 def check(prefix: str) -> None:
-    """The index of a checkpoint fits its data files.
-
-    Raises:
-      UserError: it does not, or it is unreadable.
-    """
+    """UserError unless a checkpoint's index is readable and fits its data."""
     path = prefix + ".index"
     try:
         if files.size(path) > _MAX_BYTES:

@@ -84,8 +84,7 @@ def find_in(
 ) -> tuple[str, Recipe]:
     """(full name, recipe) of a name, or of one that lacks one of the ends.
 
-    Raises:
-      UserError: no such recipe; lists them.
+    Raises UserError, which lists the recipes: there is none of that name.
     """
     for candidate in (name, *(name + end for end in ends)):
         if candidate in recipes:

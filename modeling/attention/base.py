@@ -18,12 +18,9 @@ class Attention(saving.Layer):
     """LayerNorm(x + dropout(O attention(x))).
 
     A kind of attention has its own `keys` and `queries`, and its own variables
-    in `build_own`.
+    in `build_own`. D = `d_model`, N = `n_head`, H = `d_head`.
 
     Args:
-      d_model: D.
-      n_head: N.
-      d_head: H.
       dropatt: on the attention probabilities.
       initializer: of every variable but LayerNorm's, serialised.
     """

@@ -36,12 +36,7 @@ CONCURRENT = 2  # groups; fused kernels between the matmuls run on one core
 
 @dataclasses.dataclass(frozen=True)
 class Chunks:
-    """In how many chunks all T rows attend.
-
-    Attributes:
-      groups: of heads; divides N.
-      blocks: of rows; divides T.
-    """
+    """All T rows attend in `blocks` of rows and `groups` of heads (of N)."""
 
     groups: int = 1
     blocks: int = 1
@@ -205,12 +200,10 @@ def _part_of(x, number, count, key_len):
 
 
 def chunks_for(shape: tuple, for_tpu: bool, training: bool) -> Chunks:
-    """The chunks that are worth while.
+    """The chunks that are worth while, of N, B, T, K, R.
 
-    Args:
-      shape: N, B, T, K, R.
-      training: gradients will be asked for; those of blocks of rows have to be
-        summed, which only pays where blocks have fewer keys.
+    For training gradients of blocks of rows have to be summed, which only pays
+    where blocks have fewer keys.
     """
     n_head, batch, query_len, key_len, count = shape
     blocks = row_blocks(query_len, key_len, count, for_tpu)

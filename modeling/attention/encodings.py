@@ -26,12 +26,12 @@ from modeling.ops.shapes import sizes
 class ShawAttention(RelativeAttention):
     """Learned keys of distances; longer distances have the longest one's.
 
+    `r_emb` is [rows, N, H], its last row that of distance 0.
+
     Args:
       rows: distances that have a key of their own, 0 to rows - 1.
       clamp_len: c > 0 keeps those of the distances 0 to c - 1 only.
       released: with u (`r_w_bias` [N, H]) and b (`r_bias` [rows, N]).
-
-    `r_emb` is [rows, N, H], its last row that of distance 0.
     """
 
     projections = "qkvo"

@@ -91,8 +91,6 @@ def make_mask(
     """What local layers add to their scores.
 
     Args:
-      batch: B.
-      length: T.
       half: keys to each side, >= 1.
       input_mask: [B, T], 1 = real token; None = all.
       documents: int [B, T], see `plain.blocked_keys`; None = one per row.

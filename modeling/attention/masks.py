@@ -23,14 +23,11 @@ MASK_VALUE = -1e30
 
 
 def rank_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
-    """The permutation mask of a factorization order.
+    """bool [B, T, T] of a factorization order, True where i may not see j.
 
     Args:
       ranks: int [B, T], place of each position in the order.
       is_target: bool or number [B, T], true where a token is predicted.
-
-    Returns:
-      bool [B, T, T], True where i may not see j.
     """
     query_ranks = ranks + tf.cast(
         tf.logical_not(tf.cast(is_target, tf.bool)), ranks.dtype
@@ -162,11 +159,7 @@ def segment_difference(
 ) -> tf.Tensor | None:
     """1 where query and key lie in different segments; memory is segment 0.
 
-    Args:
-      segment_ids: int [B, T], or None for no segment term.
-
-    Returns:
-      [B, T or P, K], or None.
+    [B, T or P, K] of `segment_ids` int [B, T]; None without.
     """
     if segment_ids is None:
         return None

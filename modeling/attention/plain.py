@@ -47,15 +47,13 @@ def blocked_keys(
 ) -> tf.Tensor | None:
     """Who may not see whom: padding, and other documents of a packed row.
 
-    Unlike in `masks.attention_masks`, a row of padding does not see itself.
+    bool [B, 1 or T, T], True = blocked; None = nobody is. Unlike in
+    `masks.attention_masks`, a row of padding does not see itself.
 
     Args:
       input_mask: [B, T], 1 = real token; None = all.
       documents: int [B, T], number of the document that a token belongs to;
         None = one per row.
-
-    Returns:
-      bool [B, 1 or T, T], True = blocked; None = nobody is.
     """
     blocked = None
     if input_mask is not None:

@@ -34,6 +34,7 @@ def sinusoid_table(
     """Encodings of the distances K, K-1, ..., float32 under any policy.
 
     T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
+    [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
 
     Args:
       d_model: D, even.
@@ -41,9 +42,6 @@ def sinusoid_table(
       clamp_len: distances are clipped to +- this when > 0.
       bi_data: add a second table with the sign of the distance flipped, for
         the backward half of the batch.
-
-    Returns:
-      [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
     """
     count = num_positions(query_len, key_len, attn_type)
     distances = tf.cast(key_len - tf.range(count), tf.float32)  # [R]
@@ -67,16 +65,13 @@ def shift_all(
     Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
     line of memory, that is a fixed stride of R - 1 after the first T numbers.
     For "uni" the columns ahead of a query hold numbers of its neighbour, or
-    zeros; the causal mask hides them.
+    zeros; the causal mask hides them. [..., T, K] by key.
 
     Args:
       scores: [..., T, R] by table column.
       method: "radix" moves whole tiles of rows on TPU, where that fixed stride
         is a slow way through memory; equal results but for columns ahead. Known
         sizes only.
-
-    Returns:
-      [..., T, K] by key.
     """
     *lead, query_len, count = sizes(scores)
     known = all(isinstance(n, int) for n in (query_len, count, key_len))
@@ -94,14 +89,9 @@ def shift_from(
 ) -> tf.Tensor:
     """`shift_all` of a few consecutive queries that stand anywhere.
 
-    Row i of the result is `scores[..., i, first - i : first - i + K]`.
-
-    Args:
-      scores: [N, B, Q, R] by table column.
-      first: int scalar, the column of key 0 in row 0.
-
-    Returns:
-      [N, B, Q, K] by key.
+    Row i of the result, [N, B, Q, K] by key, is
+    `scores[..., i, first - i : first - i + K]` of scores [N, B, Q, R] by table
+    column; `first` is the column of key 0 in row 0.
     """
     rows = [
         tf.slice(
@@ -167,14 +157,13 @@ def shift_at(
 ) -> tf.Tensor:
     """Aligns position scores of chosen queries with their keys.
 
+    [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
+
     Args:
       scores: [N, B, P, R] by table column.
       positions: int32 [B, P], the place i of each row in the segment.
       method: "gather" (fast on CPU and GPU) or "radix" (fast on TPU); equal
         results.
-
-    Returns:
-      [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
     """
     offsets = query_len - positions  # [B, P], 1..T
     if method == "radix":

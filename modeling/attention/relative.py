@@ -167,10 +167,8 @@ def attend(
 def value_gradients(p, v, out, d_out, seed, rate):
     """Gradients of the scores [N, B, Q, K] and of v [N, B, K, H].
 
-    Args:
-      p: probabilities [N, B, Q, K], before dropout.
-      v: [N, B, K, H].
-      out, d_out: the attention vectors [N, B, Q, H] and their gradient.
+    Of the probabilities `p` before dropout, v, the attention vectors `out`
+    [N, B, Q, H] and their gradient `d_out`.
     """
     d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
     again = not_before(d_out, seed)

@@ -36,8 +36,7 @@ class Place:
     def of(cls, token: tf.Tensor, slots: int, hide: bool = True) -> "Place":
         """The place of token number `token` (int32 scalar) of a text.
 
-        Args:
-          hide: slots that are not yet filled; else they are seen as zeros.
+        Slots that are not yet filled are hidden, or else seen as zeros.
         """
         back = tf.math.floormod(token - tf.range(slots) - 1, slots) + 1  # [M]
         distances = tf.pad(back, [[0, 1]])  # [M + 1]
@@ -113,11 +112,8 @@ class RingKeys:
 def fill(memory: tf.Tensor, count: int, slots: int) -> tf.Tensor:
     """Puts the last tokens of a text of `count` into their slots.
 
-    Args:
-      memory: [2, N, B, m, H], keys and values of its last m <= M tokens.
-
-    Returns:
-      [2, N, B, M, H]; slots that hold nothing are zeros.
+    [2, N, B, M, H], zeros where a slot holds nothing, of `memory`
+    [2, N, B, m, H], keys and values of its last m <= M tokens.
     """
     kept = memory.shape[3]
     memory = tf.pad(memory, [[0, 0]] * 3 + [[slots - kept, 0], [0, 0]])

@@ -16,10 +16,7 @@ def table(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Cosines and sines, float32 [..., T, H]; the halves are equal.
 
-    Args:
-      positions: int [..., T].
-      d_head: H, even.
-      theta: frequency m is theta^(-2m / H).
+    Of int positions [..., T]; frequency m is theta^(-2m / H), H even.
     """
     powers = tf.range(0, d_head, 2, tf.float32) / d_head  # [H/2]
     frequencies = tf.pow(tf.constant(theta, tf.float32), -powers)

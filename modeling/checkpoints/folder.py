@@ -75,13 +75,9 @@ def newest_prefix(
     base: str | None = None,
     say: Callable[[str], None] | None = None,
 ) -> str | None:
-    """`newest`'s prefix, after its line was said.
+    """`newest`'s prefix, after its line was said; UserError as there.
 
-    Args:
-      say: takes the line; standard error if not given, once per process.
-
-    Raises:
-      UserError: see `newest`.
+    `say` takes the line; standard error if not given, once per process.
     """
     latest = newest(folder, base)
     if latest is None:
@@ -92,11 +88,7 @@ def newest_prefix(
 
 
 def whole(folder: str, base: str | None = None) -> list[str]:
-    """Prefixes of all whole checkpoints, oldest first; arguments as `newest`'s.
-
-    Raises:
-      UserError: they are of several names and nothing says which is meant.
-    """
+    """Prefixes of all whole checkpoints, oldest first; as `newest`."""
     there = _look(folder, base)
     return [
         os.path.join(folder, name)

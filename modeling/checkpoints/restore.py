@@ -136,11 +136,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
 
 
 def content_digest(path: str | Source) -> str:
-    """SHA-256 over the files of a checkpoint's weights, wherever they lie.
-
-    Raises:
-      UserError: see `resolve`.
-    """
+    """SHA-256 over the files of a checkpoint's weights; errors as `resolve`."""
     source = path if isinstance(path, Source) else resolve(path)
     if source.format == "hf":
         names = hf_files.weight_files(source.path)
@@ -174,13 +170,9 @@ def _no_checkpoint(folder: str) -> UserError:
 
 
 def find_config(path: str) -> EncoderConfig:
-    """The config beside a checkpoint, read for any format.
+    """The config beside a checkpoint of any format, or alone in a directory.
 
-    Args:
-      path: as for `resolve`; a directory with only a config will do, too.
-
-    Raises:
-      UserError: no config there.
+    Raises UserError: no config there.
     """
     path = hub.local(path)
     beside = config_file_in(path)

@@ -79,12 +79,8 @@ class _Refused(Exception):
 def load_state_dict(path: str) -> dict[str, np.ndarray]:
     """Every tensor of a file by name; half precision stays, bfloat16 does not.
 
-    Args:
-      path: written by `torch.save(model.state_dict(), path)`.
-
-    Raises:
-      UserError: unreadable, damaged, no `state_dict`, or it names anything
-        that is no tensor.
+    Of `torch.save(model.state_dict(), path)`. Raises UserError: unreadable,
+    damaged, no `state_dict`, or it names anything that is no tensor.
     """
     data = _read(path)
     try:

@@ -62,11 +62,7 @@ class Encoder(saving.Model):
 
 
 class ConfiguredLayer(saving.Layer):
-    """A layer that the encoder's configuration describes.
-
-    Args:
-      config: the configuration, or its `to_dict()`.
-    """
+    """A layer that the encoder's `config`, or its `to_dict()`, describes."""
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**kwargs)
@@ -74,11 +70,7 @@ class ConfiguredLayer(saving.Layer):
 
 
 class Sublayers(ConfiguredLayer):
-    """A layer of layers, each below its own name.
-
-    Attributes:
-      parts: attributes that hold them, in the order in which they are built.
-    """
+    """A layer of layers below their own names, built in order of `parts`."""
 
     parts: ClassVar[tuple[str, ...]]
 

@@ -150,11 +150,7 @@ class FileConfig(EncoderConfig):
         return tuple(rates[0] if rate is None else rate for rate in rates)
 
     def with_memory(self, length: int | None) -> Self:
-        """Itself: there is none.
-
-        Raises:
-          UserError: `length` is positive.
-        """
+        """Itself: there is none; UserError where `length` is positive."""
         if length:
             raise UserError(
                 f"{self.model_type} has no memory: wanted no memory length, "
@@ -170,8 +166,7 @@ class FileConfig(EncoderConfig):
     def from_dict(cls, value: dict[str, Any]) -> Self:
         """Reads fields by our names or by theirs; unknown ones go to `extra`.
 
-        Raises:
-          UserError: a field is missing, given twice or invalid.
+        Raises UserError: a field is missing, given twice or invalid.
         """
         value = cls._translated(dict(value))
         value.pop("model_type", None)

@@ -123,8 +123,7 @@ class HuggingFaceNames:
     ) -> None:
         """Puts ids of symbols into their `config.json`, where it is wrong.
 
-        Args:
-          symbols: name -> id, below 0 = none; {} = no vocabulary is known.
+        `symbols` has ids by name, below 0 = none; {} = no vocabulary is known.
         """
         for key, (name, default) in self.token_ids.items():
             written_id = theirs.get(key, default)
@@ -142,16 +141,14 @@ class HuggingFaceNames:
     ) -> list[str]:
         """Puts a head's summary into their `config.json`.
 
-        Raises:
-          UserError: their class makes its vector in another way.
+        Raises UserError: their class makes its vector in another way.
         """
         raise NotImplementedError
 
     def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
         """Options of our heads that their `config.json` tells.
 
-        Raises:
-          UserError: a summary that we have not.
+        Raises UserError: a summary that we have not.
         """
         del theirs, path
         return {}

@@ -62,8 +62,7 @@ class Stack(Encoder):
     def build_variables(self, *layers: tuple[saving.Layer, int]) -> None:
         """Makes those of the embeddings, then of layers, below their names.
 
-        Args:
-          *layers: each with the width of its input; () = `blocks`.
+        Each layer comes with the width of its input; () = `blocks`.
         """
         width = self.config.d_model
         with tf.name_scope(self.scope.rstrip("/")):
@@ -94,14 +93,11 @@ class Stack(Encoder):
         packed: bool = False,
         texts: int | None = None,
     ) -> LayerContext:
-        """How the layers of a call are run.
+        """How the layers of a call are run; ValueError: dropout without a seed.
 
         Args:
           packed: rows are packed ones, of a few numbers of rows.
           texts: see `LayerContext`.
-
-        Raises:
-          ValueError: dropout without a seed.
         """
         dropout.check_seed(training, seed, max(self.config.dropout_rates))
         if training or packed:
@@ -237,11 +233,7 @@ class RecurrentStack(Stack):
     def memory_of_layers(
         self, memory: Sequence[tf.Tensor] | None
     ) -> list[tf.Tensor | None]:
-        """L tensors [B, M, D], or L times None.
-
-        Raises:
-          ValueError: memory of another number of layers.
-        """
+        """L tensors [B, M, D], or L times None; else raises ValueError."""
         count = self.config.n_layer
         if memory is None:
             return [None] * count
@@ -258,12 +250,7 @@ class RecurrentStack(Stack):
         memory: Sequence[tf.Tensor | None],
         reuse_len: int | None = None,
     ) -> tuple[tf.Tensor, ...] | None:
-        """What the next segment reads; None without memory.
-
-        Args:
-          inputs: [B, T, D] of each layer.
-          reuse_len: see `modeling.attention.memory`.
-        """
+        """What the next segment reads of all inputs; None without memory."""
         if not self.config.mem_len:
             return None
         return tuple(
@@ -273,11 +260,7 @@ class RecurrentStack(Stack):
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """An argument of a constructor is one of `choices`.
-
-    Raises:
-      ValueError: it is not.
-    """
+    """Raises ValueError unless a constructor's argument is one of `choices`."""
     if value not in choices:
         raise ValueError(
             f"`{name}` must be one of {list(choices)}, received {value!r}"

@@ -110,14 +110,10 @@ class Dependencies:
 
 
 def parse(text: str, targets: Sequence[str]) -> Dependencies:
-    """Words and targets of the command line.
+    """Words and targets, words or places from 1, of the command line.
 
-    Args:
-      targets: words of it, or places from 1, the first predicted first.
-
-    Raises:
-      UserError: a target that is no word of the text, several of them, or
-        given twice.
+    Raises UserError: a target that is no word of the text, several of them, or
+    given twice.
     """
     tokens = tuple(text.split())
     order = []

@@ -138,13 +138,9 @@ def lines(shown: dict[str, list[Arrow]]) -> str:
 def draw(
     shown: dict[str, list[Arrow]], tokens: Sequence[str], path: str
 ) -> None:
-    """Draws the views beside each other, atomically.
+    """Draws the views beside each other, T words below places, atomically.
 
-    Args:
-      tokens: T words, under their places.
-
-    Raises:
-      UserError: another ending, or no such folder.
+    Raises UserError: another ending, or no such folder.
     """
     folder, ending = os.path.dirname(path), path.rsplit(".", 1)[-1]
     if folder and not tf.io.gfile.isdir(folder):

@@ -74,11 +74,7 @@ class Explanation:
 def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
     """The masks that the model uses for an order, every token a target.
 
-    Args:
-      order: a permutation of 1..T.
-
-    Raises:
-      UserError: `order` is no permutation of the places.
+    Raises UserError: `order` is no permutation of the places 1..T.
     """
     count = len(tokens)
     if not count:

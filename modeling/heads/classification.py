@@ -178,14 +178,11 @@ class MultipleChoiceModel(PooledModel):
 
 
 class TokenClassificationModel(TaskModel):
-    """One label per token.
+    """One label per token: the backbone's arguments -> float32 [B, T, Y].
 
     Args:
-      num_labels: Y.
       use_proj: the logits read the pooler's projection of every token, as
         Hugging Face's ModernBERT has it.
-
-    Call: the backbone's arguments -> float32 [B, T, Y].
     """
 
     def __init__(

@@ -42,7 +42,9 @@ def token_losses(
     chunk_size: int | None = None,
     pieces: list[tf.Tensor] | None = None,
 ) -> tf.Tensor:
-    """-log softmax(hidden table^T + bias) of the targets.
+    """-log softmax(hidden table^T + bias) of the targets, float32 [n].
+
+    0 where not active.
 
     Args:
       hidden: float32 [n, E].
@@ -55,9 +57,6 @@ def token_losses(
       pieces: the rows of the table, [s, E] each, which get its gradient one
         after another. `table` is then a function that gives all of it, without
         a gradient. None = `table` gets it, in one piece.
-
-    Returns:
-      float32 [n], 0 where not active.
     """
     rows = hidden.shape[0] or tf.shape(hidden)[0]
     made = _Whole(targets)

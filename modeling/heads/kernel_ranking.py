@@ -94,8 +94,7 @@ class KernelRankingModel(TaskModel):
           query: `vectors` [P, Q, D] of the queries' pieces.
           query_ids: int32 [P, Q], for the weights of pieces.
           query_mask: [P, Q], 1 = real.
-          document: `vectors` [P, U, D].
-          document_mask: [P, U].
+          document, document_mask: `vectors` [P, U, D] and [P, U].
           candidate_scores: [P]; only with `with_candidate_score`.
         """
         with autocast_variable.enable_auto_cast_variables(tf.float32):

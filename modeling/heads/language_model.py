@@ -98,7 +98,7 @@ class PretrainingModel(TaskModel):
         target_weights: tf.Tensor,
         chunk_size: int | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Sums over the predicted tokens.
+        """(loss sum, weight sum, weighted count of right answers), float32.
 
         Args:
           hidden: [B, P, D], `query_output` or content at the targets.
@@ -106,10 +106,6 @@ class PretrainingModel(TaskModel):
           target_weights: [B, P], 0 in unused slots.
           chunk_size: rows of [B*P, V] logits alive at a time, recomputed in
             the backward pass; None = all.
-
-        Returns:
-          (loss sum, weight sum, weighted number of right first choices),
-          float32.
         """
         if not chunk_size:
             logits = self.lm_logits(hidden)

@@ -117,7 +117,7 @@ class SpanModel(TaskModel):
         seed=None,
         **arguments,
     ):
-        """Scores the spans of a paragraph.
+        """`SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
 
         Args:
           input_ids: int [B, T].
@@ -126,9 +126,6 @@ class SpanModel(TaskModel):
             real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
           seed: int32 [2].
-
-        Returns:
-          `SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
         """
         hidden = self.encode(
             input_ids, training=training, seed=seed, **arguments

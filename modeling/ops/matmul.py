@@ -34,10 +34,8 @@ class Matmul:
     def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
         """Rows by each kernel [D, N, H], as [N, B, T, H]; one matmul.
 
-        [einsum("btd,dnh->nbth", concat(pieces, 1), kernel) for each kernel]
-
-        Args:
-          pieces: [B, T_i, D], T rows together.
+        [einsum("btd,dnh->nbth", concat(pieces, 1), kernel) for each kernel] of
+        pieces [B, T_i, D], T rows together.
         """
         product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]

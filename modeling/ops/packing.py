@@ -75,15 +75,10 @@ class Packing(NamedTuple):
 def best_fit(
     lengths: tf.Tensor, rows: int, width: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Greedy best fit in the given order.
+    """Greedy best fit of int32 [N] lengths in the given order.
 
     Each goes where the smallest room still takes it, the first of equal ones.
-
-    Args:
-      lengths: int32 [N].
-
-    Returns:
-      int32 [N] twice: packed row and first place in it, -1 where none has room.
+    int32 [N] twice: packed row and first place in it, -1 where none has room.
     """
     number = tf.size(lengths)
     none = tf.constant(-1)
@@ -147,11 +142,7 @@ class Places(NamedTuple):
 
 
 def find_places(real: tf.Tensor) -> Places:
-    """Packs rows, the longest first.
-
-    Args:
-      real: bool [N, T], where tokens are; N is known.
-    """
+    """Packs rows of tokens, bool [N, T] with N known, the longest first."""
     rows, width = real.shape[0], tf.shape(real)[1]
     lengths = tf.reduce_sum(tf.cast(real, tf.int32), 1)  # [N]
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)

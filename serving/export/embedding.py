@@ -21,12 +21,9 @@ def export_embedding(
 ) -> str:
     """Writes a new version folder, as `exporter.export_model` does.
 
-    Args:
-      options: `pooling`, or else what a sentence-transformers folder says.
-      source: any checkpoint with an encoder that reads rows with CLS.
-
-    Raises:
-      UserError: nothing says how to pool, or the encoder has no CLS.
+    `source` is any checkpoint with an encoder that reads rows with CLS. Raises
+    UserError: it has none, or neither `pooling` nor a sentence-transformers
+    folder says how to pool.
     """
     config = checkpoints.source_config(source)
     layout = spec_of(config.model_type).capabilities.layout

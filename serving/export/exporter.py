@@ -137,11 +137,7 @@ class Root(tf.Module):
 
 
 def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
-    """Ways of making features that the graph does not have.
-
-    Raises:
-      UserError: the model could not be exported.
-    """
+    """UserError where features are made in ways that the graph lacks."""
     if not wanted:
         return
     if not get(spec.head).signatures:

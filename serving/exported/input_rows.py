@@ -229,11 +229,7 @@ class _Reader:
         self.said = [found.describe(self.options.input_file)]
 
     def _others(self, where, names, texts) -> tuple[str, str]:
-        """Names of the label's and the key's columns, "" without them.
-
-        Raises:
-          UserError: a wanted one is missing; or one is nothing of all this.
-        """
+        """Names of the label's and the key's columns, "" without them."""
         rest = [n for n in names if n not in texts]
         for wanted in (self.options.label_column, self.options.key_column):
             if wanted and find_name(wanted, rest) is None:

@@ -102,11 +102,7 @@ class Generator:
         )
 
     def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
-        """Continues one prompt `options.num_samples` times.
-
-        Args:
-          prompt: int32 [prompt length], at least one token.
-        """
+        """Continues int32 [prompt length] >= 1 `options.num_samples` times."""
         run = self._cached if options.use_cache else self._without_cache
         tokens, log_probs = run(tf.constant(prompt, tf.int32), options)
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)

@@ -113,10 +113,7 @@ class Embedder:
         """float32 [D] of each text, as its folder makes sentence vectors.
 
         A text is one row `CLS pieces SEP`; what does not fit is cut off, and
-        `cut` counts it.
-
-        Raises:
-          UserError: the encoder does not have CLS first.
+        `cut` counts it. Raises UserError: the encoder does not have CLS first.
         """
         if not self._cls_first:
             raise UserError(

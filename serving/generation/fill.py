@@ -98,9 +98,7 @@ def _check_fill(lm: LanguageModel, span: list[int], number: int) -> None:
 def parse_order(name: str, count: int, seed: int) -> np.ndarray:
     """Places (0 = leftmost) in the order in which they are predicted.
 
-    Args:
-      name: one of `ORDERS`, or a permutation such as "2,0,1".
-      seed: of "random".
+    `name` is one of `ORDERS`, or a permutation such as "2,0,1".
     """
     if name == "left_to_right":
         return np.arange(count)
@@ -184,11 +182,9 @@ class Filler:
     def attribution(self, hidden: Hidden, order: np.ndarray) -> np.ndarray:
         """How much each given token says about the filling, in nats.
 
-        The joint log-probability less that of a text in which the token is
-        seen by nobody, its place staying as it is (leave one out).
-
-        Returns:
-          float32 [T], 0 in hidden places.
+        float32 [T], 0 in hidden places: the joint log-probability less that of
+        a text in which the token is seen by nobody, its place staying as it is
+        (leave one out).
         """
         count, length = len(order), len(hidden.ids)
         given = np.setdiff1d(np.arange(length), hidden.positions)

@@ -56,10 +56,9 @@ class Scorer:
     def score(
         self, ids: np.ndarray, order: str, seed: int, context: int = 0
     ) -> Score:
-        """Scores one text.
+        """Scores one text, int32 [n].
 
         Args:
-          ids: int32 [n].
           order: "left_to_right", "right_to_left" or "random".
           context: so many first tokens are given, not scored (they must lie
             in the first segment).
@@ -91,17 +90,10 @@ class Scorer:
         """A short text under every order of its scored tokens.
 
         The mean over the orders is the expectation of XLNet's objective
-        (paper, equation 3), without sampling.
-
-        Args:
-          ids: int32 [n].
-
-        Returns:
-          float32 [k!, k], k = n - context tokens, in text order; orders as
-          `itertools.permutations` gives them, from left to right first.
-
-        Raises:
-          UserError: more than 7 tokens to score, or more than a segment has.
+        (paper, equation 3), without sampling. float32 [k!, k], k = n - context
+        tokens, in text order; orders as `itertools.permutations` gives them,
+        from left to right first. Raises UserError: more than 7 tokens to score,
+        or more than a segment has.
         """
         places = np.arange(min(context, len(ids)), len(ids))
         if len(places) > MOST_ORDERED or len(ids) > self.segment_len:

@@ -59,8 +59,7 @@ class SentenceFolder:
 def read(folder: str) -> SentenceFolder | None:
     """Reads `modules.json` and the files it names; None without one.
 
-    Raises:
-      UserError: a file is damaged, or a part is of a kind that is not known.
+    Raises UserError: a file is damaged, or a part is of an unknown kind.
     """
     path = os.path.join(folder, MODULES)
     if not files.exists(path):
@@ -103,11 +102,7 @@ def read(folder: str) -> SentenceFolder | None:
 
 
 def _inside(folder: str, path: str, name: str) -> str:
-    """The configuration of a part, which must not lie elsewhere.
-
-    Raises:
-      UserError: it does, by its name.
-    """
+    """The configuration of a part, which must not lie elsewhere."""
     parts = name.replace("\\", "/").split("/")
     if ".." in parts or os.path.isabs(name) or files.is_remote(name):
         raise UserError(

@@ -136,9 +136,7 @@ def join_segments(
 def doc_windows(counts: tf.Tensor, room: tf.Tensor, doc_stride: int) -> Windows:
     """`data.finetuning.squad.features.doc_windows` of a batch.
 
-    Args:
-      counts: int32 [B] paragraph tokens.
-      room: int32 [B] paragraph tokens per window.
+    Of int32 [B] paragraph tokens and [B] of them per window.
     """
     stride = tf.minimum(room, doc_stride)
     more = tf.maximum(counts - room, 0)

@@ -64,8 +64,7 @@ class Context(NamedTuple):
     ) -> Features:
         """Rows as in training, of the pieces int32 [B, (n)] of each segment.
 
-        Args:
-          longest: most tokens of a row; None = the task's.
+        A row has at most `longest` tokens; None = the task's.
         """
         return graph_features.join_segments(
             parts,
@@ -267,12 +266,10 @@ _ANSWERS = {
 
 
 def answers_of(head: str, logits, labels, data_options) -> dict:
-    """What a SavedModel says of logits [B, Y].
+    """What a SavedModel says of logits [B, Y] of any number type.
 
-    Args:
-      head: classification, multi_label or regression.
-      logits: of any number type.
-      labels: names in the order of the logits; () for none.
+    `head` is classification, multi_label or regression; `labels` are in the
+    order of the logits, () for none.
     """
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),
@@ -288,10 +285,8 @@ def _of_pieces(
 ) -> tf.Tensor:
     """Logits [B, pieces, Y] of logits [B, T, Y]; 0 where `real` is false.
 
-    Args:
-      logits: float; those at padded positions are undefined.
-      lengths: int32 [B], of rows with CLS and SEP.
-      real: bool [B, pieces].
+    `lengths` are of rows with CLS and SEP; logits at padded positions are
+    undefined.
     """
     # Rows are padded on the left: their pieces begin there.
     begin = tf.shape(logits)[1] - lengths

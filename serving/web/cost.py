@@ -46,8 +46,7 @@ def model_size(
 ) -> ModelSize | None:
     """Sizes that decide the memory of a run; None for an unknown model.
 
-    Args:
-      shapes: of the variables by name; older exports of XLNet have no more.
+    `shapes` of the variables are by name; older exports of XLNet have no more.
     """
     sizes = description.get("sizes", {})
     if sizes.keys() == set(ModelSize._fields):
@@ -127,11 +126,7 @@ class Budget:
         )
 
     def check(self, signature: str, rows: list[dict]) -> Work:
-        """The most that any row asks for.
-
-        Raises:
-          UserError: a row or the request is above its bound.
-        """
+        """The most that any row asks for; UserError above a bound."""
         work = [self.row_work(signature, row) for row in rows]
         for i, found in enumerate(work):
             if found.chosen and found.tokens > self.max_tokens:

@@ -231,12 +231,9 @@ class Lanes:
     ) -> list:
         """The outputs of `rows`; who cancels the call stops the work.
 
-        Args:
-          weight: time of the longest row, as that of so many tokens.
-          alone: no other request's rows in its runs.
-
-        Raises:
-          Overloaded: the queue is full.
+        `weight` is the time of the longest row, as that of so many tokens;
+        alone, no other request's rows are in its runs. Raises Overloaded: the
+        queue is full.
         """
         dear = weight * len(rows) > self.quick_weight
         lane = self.costly if dear else self.quick

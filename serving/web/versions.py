@@ -45,9 +45,7 @@ class Version:
     async def answer(self, request: Request, alone: bool) -> list[dict]:
         """Output name -> array or value, of every row.
 
-        Raises:
-          UserError: a bound, or what the model does not take.
-          Overloaded: see `Lanes.submit`.
+        Raises UserError: a bound, or what the model does not take; Overloaded.
         """
         name, rows = request.signature, request.rows
         work = self._budget.check(name, rows)

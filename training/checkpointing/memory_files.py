@@ -64,11 +64,7 @@ def folder_of(path: str) -> str:
 
 
 def write(folder: str, rows: HostRows) -> None:
-    """Writes one process's rows, every range under its final name.
-
-    Raises:
-      OSError: it cannot be written.
-    """
+    """Writes one process's rows under their final names; raises OSError."""
     files.make_directory(folder)
     ends = np.flatnonzero(np.diff(rows.numbers) != 1) + 1
     for part in np.split(np.arange(len(rows.numbers)), ends):
@@ -96,13 +92,9 @@ def _record(rows: HostRows, i: int) -> Iterator[bytes]:
 
 
 def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
-    """Waits for the rows of all processes, then makes the index.
+    """Waits for the rows of all processes, then makes the index; is it there?
 
-    Returns:
-      Whether there is an index now.
-
-    Raises:
-      OSError: it cannot be written.
+    Raises OSError: it cannot be written.
     """
     pause = 0.01
     while True:
@@ -128,14 +120,9 @@ def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
 
 
 class SavedMemory:
-    """The memory of a checkpoint.
+    """The memory of a checkpoint: `rows` of the global batch, L, M, D.
 
-    Attributes:
-      rows: of the global batch.
-      shape: L, M, D.
-
-    Raises:
-      UserError: the index is damaged.
+    Raises UserError: the index is damaged.
     """
 
     def __init__(self, path: str):
@@ -170,8 +157,7 @@ class SavedMemory:
     def read(self, numbers: np.ndarray) -> HostRows:
         """Memory of some global rows, int [n] ascending.
 
-        Raises:
-          UserError: a file is missing or damaged.
+        Raises UserError: a file is missing or damaged.
         """
         layers = [
             np.empty((len(numbers), *self.shape[1:]), self._dtype)
@@ -241,11 +227,7 @@ class OldSavedMemory:
 
 
 def open_memory(path: str) -> SavedMemory | OldSavedMemory | None:
-    """The memory of a checkpoint; None where it has none.
-
-    Raises:
-      UserError: it is damaged.
-    """
+    """The memory of a checkpoint, maybe None; UserError if damaged."""
     if files.exists(folder_of(path)):
         return SavedMemory(path)
     return OldSavedMemory(path) if OldSavedMemory.is_in(path) else None

@@ -53,14 +53,9 @@ def open_run(
     """Builds, then restores from `model_dir` or warm-starts.
 
     Precedence: the newest checkpoint of `model_dir`, `init_checkpoint`, random
-    weights.
-
-    Args:
-      warm_start: model -> None, what `init_checkpoint` alone does not give.
-
-    Raises:
-      UserError: the batch does not divide, `model_dir` holds another model,
-        or a checkpoint cannot be read.
+    weights. `warm_start` gives a model what `init_checkpoint` alone does not.
+    Raises UserError: the batch does not divide, `model_dir` holds another
+    model, or a checkpoint cannot be read.
     """
     strategy = strategy_lib.setup(options.strategy)
     chief = strategy_lib.is_chief(strategy)

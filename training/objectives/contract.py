@@ -125,8 +125,7 @@ class Objective:
     def pack_rows(self) -> None:
         """Short rows share one from now on, if the encoder can.
 
-        Raises:
-          UserError: it cannot, or the objective reads a query stream.
+        Raises UserError: it cannot, or the objective reads a query stream.
         """
         require(self.config, "packed_rows", "--pack")
         if self.query_stream:
@@ -154,11 +153,7 @@ class Objective:
 
 
 def check_metrics(objective: Objective, output: LossOutput) -> None:
-    """The loss gives the metrics that its objective declares.
-
-    Raises:
-      ValueError: others, or fewer.
-    """
+    """ValueError unless the loss gives the metrics that are declared."""
     if set(output.metrics) != set(objective.metric_names):
         raise ValueError(
             f"{type(objective).__name__} declares the metrics "

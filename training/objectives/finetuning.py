@@ -43,11 +43,7 @@ class RowLosses(NamedTuple):
 
 
 class FinetuneObjective(Objective):
-    """What the heads have in common.
-
-    Args:
-      head_options: keyword arguments of the model's head.
-    """
+    """What the heads have in common; `head_options` are of the model's head."""
 
     label_fields = ("label_ids",)
 

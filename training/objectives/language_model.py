@@ -20,11 +20,7 @@ from training.objectives.contract import (
 class LanguageModelObjective(Objective):
     """Predicts `target_ids` [B, P]; its metric `lm_loss` is in nats.
 
-    Args:
-      loss_chunk_size: targets whose logits are alive at a time; None = all.
-
-    Raises:
-      UserError: `loss_chunk_size` is not positive.
+    Raises UserError: `loss_chunk_size` is not positive.
     """
 
     metric_names = ("lm_loss",)
@@ -161,14 +157,13 @@ class TwoSegmentObjective(LanguageModelObjective):
         metrics,
         **how,
     ) -> tf.Tensor:
-        """The second head's loss, float32 scalar; adds its accuracy.
+        """The second head's loss, float32 scalar; its accuracy goes to metrics.
 
         Args:
           states: [B, T, D], the content stream.
           batch: has `input_mask` and `next_sentence_label` [B].
           rows: float32 [B], 1 where the label counts.
           weights: float32 [B, P], of the row's targets; 0 in rows of padding.
-          metrics: gets `next_sentence_accuracy`.
         """
         logits = model.next_sentence_logits(
             states, input_mask=batch["input_mask"], **how

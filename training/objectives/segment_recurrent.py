@@ -16,11 +16,7 @@ from training.objectives.finetuning import INPUTS, FinetuneObjective
 
 
 class RecurrentObjective(FinetuneObjective):
-    """Reads S segments where `FinetuneObjective` reads one.
-
-    Args:
-      segment_len: T; the memory keeps so many slots.
-    """
+    """Reads S segments, not one as `FinetuneObjective`; memory of T slots."""
 
     def __init__(
         self,

@@ -78,11 +78,7 @@ def _place_of(name: str) -> tuple[int | None, bool, str]:
 
 
 def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
-    """The group of one variable.
-
-    Raises:
-      KeyError: no rule covers `name`.
-    """
+    """The group of one variable; KeyError where no rule covers `name`."""
     layer, decayed, place = _place_of(name)
     if place == "shared":
         _refuse_layers(name, options)
@@ -105,11 +101,7 @@ def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
 
 
 def _refuse_layers(name: str, options: OptimizerOptions) -> None:
-    """A variable of several layers has no layer's rate.
-
-    Raises:
-      UserError: a setting that differs from layer to layer.
-    """
+    """UserError: a setting differs by layer, a variable belongs to several."""
     asked = {
         "--lr_layer_decay_rate": options.lr_layer_decay_rate != 1.0,
         "--freeze_layers": options.freeze_layers > 0,

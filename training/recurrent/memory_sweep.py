@@ -101,7 +101,7 @@ def sweep(
     options: CausalLMOptions,
     segment: int,
 ) -> list[Point]:
-    """Evaluates with rising memory, writes table and figure.
+    """Evaluates with rising memory, writes table and figure; the points.
 
     The first point is the model as it was trained, with its T. Killed, the same
     call goes on after the last point.
@@ -109,11 +109,7 @@ def sweep(
     Args:
       request_of: changes of the configuration -> what evaluates it; {} = as
         it was trained.
-      options: `sweep_*`, `eval_split`, `eval_changes` count.
       segment: T of all points but the first.
-
-    Returns:
-      The points, in the order of the table.
 
     Raises:
       UserError: no checkpoint, or another process works in the folder.

@@ -19,8 +19,7 @@ from training.step.learner import Learner
 class EvaluatorRunner(orbit.AbstractEvaluator):
     """Evaluates the current weights, or their average, and keeps the best.
 
-    Args:
-      make: run -> an `Evaluator`, or what evaluates as one does.
+    `make` gives a run's `Evaluator`, or what evaluates as one does.
     """
 
     def __init__(self, run: RunState, make, say):

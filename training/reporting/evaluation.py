@@ -86,8 +86,7 @@ class Evaluator:
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.
 
-        Raises:
-          UserError: no example, or one that came twice.
+        Raises UserError: no example, or one that came twice.
         """
         if self._memory:
             self._memory.clear()

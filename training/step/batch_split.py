@@ -74,17 +74,15 @@ def distribute(
 
     Every process reads its replicas' rows alone where `input_fn` can, else
     whole batches: rows depend on neither replicas nor processes. A last batch
-    that is too small is filled with zero rows (`example_weight` 0).
+    that is too small is filled with zero rows (`example_weight` 0). Returns a
+    `tf.distribute.DistributedDataset`, or the plain dataset where one CPU takes
+    it, and the element spec of the global batches.
 
     Args:
       input_fn: `params -> tf.data.Dataset`; `params["batch_size"]` is the
         global batch, `params["start_step"]` the first batch. With
         `params["rows"]`, global rows, it may give batches of those only, in
         that order; the static size of its batches says whether it did.
-
-    Returns:
-      (a `tf.distribute.DistributedDataset`, or the plain dataset where one
-      CPU takes it, and the element spec of the global batches).
     """
     order, batch_size = split.order(), split.batch_size
     spec = {}

@@ -80,8 +80,7 @@ class BatchWarmup:
 def of_run(options: RunOptions, memory_len: int) -> BatchWarmup | None:
     """The warm-up that a run asks for, None without.
 
-    Raises:
-      UserError: it does not fit the batch, or rows carry memory.
+    Raises UserError: it does not fit the batch, or rows carry memory.
     """
     if not options.min_batch_size:
         return None

@@ -43,11 +43,7 @@ def build_learner(
     options: OptimizerOptions,
     train_steps: int,
 ) -> Learner:
-    """New weights, slots and memory.
-
-    Raises:
-      UserError: weights and slots do not fit into the memory that is left.
-    """
+    """New weights, slots and memory; UserError where they do not fit."""
     if not tf.config.list_physical_devices("GPU"):
         sizes.check(objective.config, 4 if options.averages else 3)
     with strategy.scope():

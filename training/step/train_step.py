@@ -104,8 +104,7 @@ class Trainer(orbit.AbstractTrainer):
     def train(self, num_steps: tf.Tensor) -> dict[str, float]:
         """Runs the steps; their statistics are in `last` afterwards.
 
-        Raises:
-          RuntimeError: the step counter did not move by `num_steps`.
+        Raises RuntimeError: the step counter did not move by `num_steps`.
         """
         first = self._iterator is None
         if first:

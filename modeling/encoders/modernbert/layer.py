@@ -50,9 +50,7 @@ def _gate(both, seed, activation, rate):
 class ModernBertLayer(ConfiguredLayer):
     """Attention and gated feed-forward, no biases.
 
-    Args:
-      number: of the layer, from 0; the first has no norm before its
-        attention, for the embeddings have one.
+    Number 0 has no norm before its attention, for the embeddings have one.
     """
 
     def __init__(self, config: ModernBertConfig | dict, number: int, **kwargs):

@@ -77,8 +77,7 @@ class TransformerXLModel(RecurrentStack):
     ):
         """Runs the backbone, see the class; returns `EncoderOutput`.
 
-        Raises:
-          ValueError: memory of another number of layers.
+        Raises ValueError: memory of another number of layers.
         """
         config = self.config
         past = self.memory_of_layers(memory)
@@ -176,11 +175,7 @@ class TransformerXLModel(RecurrentStack):
         )
 
     def position_keys(self, slots: int, matmul: Matmul) -> list[tf.Tensor]:
-        """For generation: [N, M + 1, H] of every layer, by distance 0..M.
-
-        Args:
-          slots: M.
-        """
+        """For generation: [N, M + 1, H] of each layer, M = `slots`."""
         if self.config.encoding != "relative":
             distances = tf.range(slots + 1)
             return [

@@ -115,10 +115,9 @@ class AdaptiveEmbedding(ConfiguredLayer):
     def cluster_pieces(self, tables) -> tuple[list, list]:
         """What stands for the clusters' tables, and what gets the gradient.
 
-        Returns:
-          For every cluster the table [size, E_i], and None: it gets the
-          gradient. A large one's is made by a function, without a gradient,
-          and its rows in pieces [s, E_i] get that.
+        For every cluster the table [size, E_i], and None: it gets the
+        gradient. A large one's is made by a function, without a gradient,
+        and its rows in pieces [s, E_i] get that.
         """
         if len(tables) == len(self.sizes):
             return [*tables], [None] * len(tables)

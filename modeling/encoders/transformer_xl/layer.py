@@ -61,8 +61,7 @@ class CausalLayer(Sublayers):
     def with_positions(self, h: tf.Tensor) -> tf.Tensor:
         """The layer's input [B, T, D], learned places added where it has any.
 
-        Raises:
-          UserError: the segment is longer than the places.
+        Raises UserError: the segment is longer than the places.
         """
         if self.r_emb is None:
             return h
@@ -85,16 +84,10 @@ class CausalLayer(Sublayers):
         shift="gather",
         context=INFERENCE,
     ):
-        """Runs the layer.
+        """[B, T, D] of h [B, T, D] and memory [B, M, D] or None.
 
-        Args:
-          h: [B, T, D].
-          memory: [B, M, D] or None.
-          shared: the position table [1, K + 1, D], then (u, v) without
-            `untie_r`; () for other encodings than "relative".
-
-        Returns:
-          [B, T, D].
+        `shared`: the position table [1, K + 1, D], then (u, v) without
+        `untie_r`; () for other encodings than "relative".
         """
         keys = self.rel_attn.keys(
             *with_memory(h, memory), shared, shift, context

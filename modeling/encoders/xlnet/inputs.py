@@ -49,11 +49,9 @@ def check(
 ) -> Inputs:
     """Checks the arguments of a backbone call, see `XLNetModel.call`.
 
-    Of the memory it is told the first layer's, [B, M, D].
-
-    Raises:
-      ValueError: two arguments say the same thing, one is missing, or rows of
-        several documents have a memory.
+    Of the memory it is told the first layer's, [B, M, D]. Raises ValueError:
+    two arguments say the same thing, one is missing, or rows of several
+    documents have a memory.
     """
     batch, length = size_of(input_ids, 0), size_of(input_ids, 1)
     if bi_data and isinstance(batch, int) and batch % 2:

@@ -72,17 +72,10 @@ class TransformerLayer(Sublayers):
         streams=NO_QUERIES,
         context=INFERENCE,
     ):
-        """Runs both streams.
+        """(h', g') of h [B, T, D] and g [B, P, D]; None without a query stream.
 
-        Args:
-          h: [B, T, D], content stream.
-          g: [B, P, D], query stream, or None.
-          memory: [B, M, D] or None.
-          shared: the position table [S, R, D], then (u, v, s) without
-            `untie_r`.
-
-        Returns:
-          (h', g'), g' None without a query stream.
+        `memory` [B, M, D] or None; `shared`: the position table [S, R, D], then
+        (u, v, s) without `untie_r`.
         """
         keys = self.rel_attn.keys(
             *with_memory(h, memory), shared, streams.shift, context

@@ -131,8 +131,7 @@ class HuggingFace(HuggingFaceNames):
     def read_config(self, theirs: dict[str, Any], path: str) -> XLNetConfig:
         """Their `config.json` as ours; the rest stays in `extra["hf"]`.
 
-        Raises:
-          UserError: a field is missing, or a setting that we have not.
+        Raises UserError: a field is missing, or a setting that we have not.
         """
         activation = theirs.get("ff_activation", "gelu")
         if activation not in _ACTIVATIONS:

@@ -71,11 +71,7 @@ def ranks(description: Mapping) -> bool:
 def parse_embeddings(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Embeddings:
-    """OpenAI's form, checked.
-
-    Raises:
-      UserError: one line that begins with the wrong member.
-    """
+    """OpenAI's form; UserError, one line, begins with the wrong member."""
     value = parse_body(body)
     if not gives_vectors(description):
         raise UserError(
@@ -173,11 +169,7 @@ def write_models(name: str) -> bytes:
 def parse_rerank(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Rerank:
-    """text-embeddings-inference's form, checked.
-
-    Raises:
-      UserError: one line that begins with the wrong member.
-    """
+    """text-embeddings-inference's form; UserError as `parse_embeddings`."""
     value = parse_body(body)
     output = _score_of(description)
     if not output:

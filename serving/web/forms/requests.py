@@ -25,11 +25,7 @@ class Request(NamedTuple):
 
 
 def parse_body(body: bytes) -> dict:
-    """The JSON object of a body.
-
-    Raises:
-      UserError: no UTF-8, no JSON, or no object.
-    """
+    """The JSON object of a body; UserError: no UTF-8, no JSON, no object."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError as e:
@@ -50,8 +46,7 @@ def parse_request(
 ) -> Request:
     """A predict request, checked against `signature.json`.
 
-    Raises:
-      UserError: one line that says what is wrong.
+    Raises UserError, one line that says what is wrong.
     """
     value = parse_body(body)
     signatures = description["signatures"]
