@@ -101,6 +101,13 @@ def check(options: Any) -> None:
             checks.one_of(options, form, **{name: one.choices})
 
 
+class Checked:
+    """Base of dataclasses of which the settings are all that is checked."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 def _takes_none(field: dataclasses.Field) -> bool:
     return field.default is None or type(None) in getattr(
         field.type, "__args__", ()

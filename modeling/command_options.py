@@ -9,7 +9,7 @@ from common.settings import (
     FOLDER,
     REQUIRED,
     VOCABULARY,
-    check,
+    Checked,
     setting,
 )
 from common.weights.weights_line import choice_setting
@@ -18,7 +18,7 @@ FORMATS = ("tf1", "hf", "native")
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvertOptions:
+class ConvertOptions(Checked):
     """Options of `modeling.convert_checkpoint`.
 
     Attributes:
@@ -67,12 +67,9 @@ class ConvertOptions:
     head_options: dict[str, Any] | None = None
     checkpoint_choice: str = choice_setting()
 
-    def __post_init__(self):
-        check(self)
-
 
 @dataclasses.dataclass(frozen=True)
-class ExplainOptions:
+class ExplainOptions(Checked):
     """Options of `modeling.explain_permutation`."""
 
     text: str = setting(REQUIRED, "The sentence to explain.")
@@ -108,9 +105,6 @@ class ExplainOptions:
         0, "Graph: predict only so many, the last of the order; 0 = all."
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclasses.dataclass(frozen=True)
 class DependencyOptions:
@@ -125,7 +119,7 @@ class DependencyOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class AverageOptions:
+class AverageOptions(Checked):
     """A mean of checkpoints; UserError where `last` is not positive."""
 
     model_dir: str = setting(
@@ -133,6 +127,3 @@ class AverageOptions:
     )
     output: str = setting(REQUIRED, "New model folder.")
     last: int = setting(5, "So many of its newest checkpoints.", bounds=">= 1")
-
-    def __post_init__(self):
-        check(self)

@@ -56,7 +56,8 @@ def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
         # Files of old versions do not name it.
         value["model"] = {"type": "Unigram"} | model
         value["normalizer"] = _normalizer(value, kind, config)
-        value["pre_tokenizer"] = _pre_tokenizer(config)
+        parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
+        value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
 
 
 def has_class(value: dict[str, Any]) -> bool:
@@ -171,11 +172,6 @@ def _normalizer(value: dict, kind: str, config: Mapping) -> dict:
     old = old.get("normalizers", [old])
     rules += [r for r in old if r.get("type") == "Precompiled"][:1]
     return {"type": "Sequence", "normalizers": rules}
-
-
-def _pre_tokenizer(config: Mapping) -> dict:
-    parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
-    return {"type": "Sequence", "pretokenizers": parts}
 
 
 def _metaspace(config: Mapping) -> dict:

@@ -118,7 +118,10 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
             return Source("hf", path, folder, part=part)
         chosen = weights.choose(path, choice)
         if chosen is None:
-            raise _no_checkpoint(path)
+            raise UserError(
+                f"{folder} holds no checkpoint: wanted a `checkpoint` file "
+                f"with its .index, or one of {', '.join(FORMS)}"
+            )
         prefix, why = chosen
     else:
         prefix = path
@@ -160,13 +163,6 @@ def description(source: Source) -> dict[str, str]:
     }
     where = hub.origin(source.path)
     return found | ({"origin": where} if where else {})
-
-
-def _no_checkpoint(folder: str) -> UserError:
-    return UserError(
-        f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
-        f"its .index, or one of {', '.join(FORMS)}"
-    )
 
 
 def find_config(path: str) -> EncoderConfig:

@@ -200,7 +200,7 @@ class FileConfig(EncoderConfig):
             if field.name not in by_field and current == field.default:
                 continue
             if field.name.endswith("_activation"):
-                current = _their_activation(current)
+                current = next(k for k, v in _OURS.items() if v == current)
             value[by_field.get(field.name, field.name)] = current
         value["model_type"] = self.model_type
         value = self._untranslated(value)
@@ -217,7 +217,3 @@ def _activation(key: str, name: Any) -> str:
             f"`{key}` must be one of {list(_OURS)}, received {name!r}"
         )
     return _OURS[name]
-
-
-def _their_activation(name: str) -> str:
-    return next(k for k, v in _OURS.items() if v == name)

@@ -98,29 +98,13 @@ class KernelRankingModel(TaskModel):
           candidate_scores: [P]; only with `with_candidate_score`.
         """
         with autocast_variable.enable_auto_cast_variables(tf.float32):
-            return self._scores(
-                query,
-                query_ids,
-                query_mask,
-                document,
-                document_mask,
-                candidate_scores,
+            weights = tf.gather(self.kernel_piece_weights, query_ids)
+            weights *= tf.cast(query_mask, tf.float32)
+            phi = kernel_pooling.pair_features(
+                query, weights, document, document_mask, self.kernels
             )
-
-    def _scores(
-        self,
-        query,
-        query_ids,
-        query_mask,
-        document,
-        document_mask,
-        candidate_scores,
-    ):
-        weights = tf.gather(self.kernel_piece_weights, query_ids)
-        weights *= tf.cast(query_mask, tf.float32)
-        phi = kernel_pooling.pair_features(
-            query, weights, document, document_mask, self.kernels
-        )
-        if self.with_candidate_score:
-            phi = tf.concat([phi, candidate_scores[:, tf.newaxis]], -1)
-        return kernel_pooling.score(phi, self.kernel_weights, self.kernel_bias)
+            if self.with_candidate_score:
+                phi = tf.concat([phi, candidate_scores[:, tf.newaxis]], -1)
+            return kernel_pooling.score(
+                phi, self.kernel_weights, self.kernel_bias
+            )

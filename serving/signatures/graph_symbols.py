@@ -28,13 +28,12 @@ def tokenizer_of(vocabulary: Vocabulary) -> tf.Module | None:
     exact = (
         not vocabulary.lower_case
         and vocabulary.line_end != "marks"
-        and (vocabulary.unk_id is not None or _is_every_byte(vocabulary))
+        and (
+            vocabulary.unk_id is not None
+            or (vocabulary.unit, vocabulary.size) == ("byte", 256)
+        )
     )
     return GraphSymbols(vocabulary) if exact else None
-
-
-def _is_every_byte(vocabulary: SymbolVocabulary) -> bool:
-    return vocabulary.unit == "byte" and vocabulary.size == 256
 
 
 def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -182,7 +182,8 @@ class RunCheckpoints:
             self._publish(path)
         except (tf.errors.OpError, OSError) as e:
             if self._chief:
-                _remove_files_of(path)
+                for sign in "._":
+                    _remove_all(path + sign)
             self._newest = before
             kept = f"{before} is intact" if before else "none was saved before"
             raise UserError(
@@ -286,11 +287,6 @@ def restore_weights(strategy, model, path, require: str) -> None:
     """Weights from any checkpoint that `modeling.checkpoints` reads."""
     with strategy.scope():
         restore.restore(model, path, require=require)
-
-
-def _remove_files_of(path: str) -> None:
-    for sign in "._":
-        _remove_all(path + sign)
 
 
 def _remove_all(prefix: str) -> None:
