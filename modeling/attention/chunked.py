@@ -49,7 +49,6 @@ class ChunkedKeys(Keys):
     chunks: Chunks = Chunks()
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """See `relative.attend`."""
         return attend(queries, self, stream, seed, rate)
 
 

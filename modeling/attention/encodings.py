@@ -97,7 +97,6 @@ class ShawAttention(RelativeAttention):
         return Queries(biased.content, position, None)
 
     def own_variable_paths(self):
-        """See `Attention`."""
         names = ["r_emb", "r_bias"] if self.released else ["r_emb"]
         return super().own_variable_paths() | {name: name for name in names}
 
@@ -108,7 +107,6 @@ class ContentAttention(Attention):
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
     ) -> PlainKeys:
-        """See `Attention.keys`."""
         del query_len, shared, shift
         k, v = context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
         return PlainKeys(k, v)

@@ -50,7 +50,6 @@ class RelativeAttention(Attention):
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
     ) -> Keys:
-        """See `Attention.keys`."""
         table, *biases = shared
         # A constant: without this it would get a gradient.
         table = tf.cast(tf.stop_gradient(table), pieces[-1].dtype)
@@ -87,7 +86,6 @@ class RelativeAttention(Attention):
         return make_queries(q, keys.biases, seg_embed)
 
     def own_variable_paths(self):
-        """See `Attention`."""
         names = [*self.bias_names] if self.untie_r else []
         names += ["seg_embed"] if self.segments else []
         return {name: name for name in names}

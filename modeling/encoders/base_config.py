@@ -135,7 +135,6 @@ class FileConfig(EncoderConfig):
 
     @property
     def changeable(self) -> tuple[str, ...]:
-        """See `EncoderConfig`."""
         return (*self.rates(), "init_std", "pooling", "extra")
 
     @property

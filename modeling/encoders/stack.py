@@ -219,7 +219,6 @@ class RecurrentStack(Stack):
         )
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Stack`."""
         names = self.bias_names if self.shares_biases else ()
         return super().variable_paths() | {name: name for name in names}
 

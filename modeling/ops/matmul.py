@@ -98,13 +98,11 @@ class PreparedMatmul(Matmul):
             self._flat[_refs(group)] = kernel  # [D, N*H of all]
 
     def joined(self, pieces: list, kernels: list) -> tf.Tensor:
-        """See `Matmul`."""
         x = tf.concat(pieces, 1) if len(pieces) > 1 else pieces[0]
         product = tf.matmul(_rows(x, 1), self._flat[_refs(kernels)])
         return tf.reshape(product, [*sizes(x)[:-1], product.shape[1]])
 
     def flat(self, kernel: Kernel, dtype: tf.DType) -> tf.Tensor:
-        """See `Matmul`."""
         return self._flat[kernel.ref()]
 
 

@@ -31,7 +31,6 @@ class BertLanguageModelHead(LanguageModelHead):
         return self.norm(ACTIVATIONS[self.config.ff_activation](x))
 
     def variable_paths(self) -> dict[str, str]:
-        """See `LanguageModelHead`."""
         return super().variable_paths() | {
             "transform/kernel": "dense/kernel",
             "transform/bias": "dense/bias",

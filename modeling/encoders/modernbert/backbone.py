@@ -158,6 +158,5 @@ class ModernBertModel(Stack):
         )
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Stack`."""
         final = {"final/LayerNorm/gamma": "final_norm/gamma"}
         return super().variable_paths() | final

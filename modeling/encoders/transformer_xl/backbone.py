@@ -63,7 +63,6 @@ class TransformerXLModel(RecurrentStack):
 
     @property
     def shares_biases(self) -> bool:
-        """See `RecurrentStack`."""
         return not self.config.untie_r and self.config.encoding == "relative"
 
     def call(

@@ -95,7 +95,6 @@ class CausalLayer(Sublayers):
         return self.ff(self.rel_attn(h, keys, stream, context), context)
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Sublayers`."""
         own = {} if self.r_emb is None else {"r_emb": "r_emb"}
         return super().variable_paths() | own
 
