@@ -23,20 +23,15 @@ FOLDER, VOCABULARY, CONFIG = "folder", "vocabulary", "config"
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """A trained model keeps the value, in its task.json.
+    """A trained model keeps the value, in its task.json."""
 
-    Attributes:
-      part: `HEAD`, `DATA` or "" for a field of `TaskSpec`.
-      meaning: another value would make it another model; else it may be
-        changed (lengths, lists of answers, names of columns) and is said.
-      before: the value of a task.json that was written before it was kept.
-      key: its name in `part`; "" = that of the field.
-    """
-
-    part: str
+    part: str  # `HEAD`, `DATA` or "" for a field of `TaskSpec`
+    # another value would make it another model; else it may be changed
+    # (lengths, lists of answers, names of columns) and is said
     meaning: bool
+    # the value of a task.json that was written before it was kept
     before: Any = UNKNOWN
-    key: str = ""
+    key: str = ""  # its name in `part`; "" = that of the field
 
 
 @dataclasses.dataclass(frozen=True)

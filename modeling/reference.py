@@ -22,17 +22,11 @@ XLNET, TRANSFORMER_XL = "model/transformer/", "transformer/"
 
 
 class Reference(NamedTuple):
-    """What a segment gives.
+    """What a segment gives."""
 
-    Attributes:
-      content: h, [B, T, D].
-      query: g, [B, P, D]; None without targets.
-      memory: L tensors [B, M', D], what the next segment sees.
-    """
-
-    content: tf.Tensor
-    query: tf.Tensor | None
-    memory: list[tf.Tensor]
+    content: tf.Tensor  # h, [B, T, D]
+    query: tf.Tensor | None  # g, [B, P, D]; None without targets
+    memory: list[tf.Tensor]  # L tensors [B, M', D], what the next segment sees
 
 
 def order_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:

@@ -84,13 +84,9 @@ class PredictOptions:
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleOptions:
-    """SavedModels that answer together.
+    """SavedModels that answer together."""
 
-    Attributes:
-      rows: what is answered, and where answers go.
-    """
-
-    rows: PredictOptions
+    rows: PredictOptions  # what is answered, and where answers go
     ensemble: tuple[str, ...] = setting(
         REQUIRED,
         "Exported version folders, or their parents, of the same task.",

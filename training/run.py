@@ -75,25 +75,18 @@ class TrainRequest:
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """How a training ended.
-
-    Attributes:
-      finished: False when it was stopped on request.
-      reason: why it stopped, None when finished.
-      evaluations: (step, metrics) of every evaluation of this process.
-      trace_count: traces of the host loop (1 unless shapes change).
-      writes_files: this process is the chief.
-    """
+    """How a training ended."""
 
     step: int
-    finished: bool
-    reason: str | None
+    finished: bool  # False when it was stopped on request
+    reason: str | None  # why it stopped, None when finished
     last: dict[str, float]
+    # (step, metrics) of every evaluation of this process
     evaluations: list[tuple[int, dict[str, float]]]
     checkpoint: str | None
     model: object
-    trace_count: int
-    writes_files: bool
+    trace_count: int  # traces of the host loop (1 unless shapes change)
+    writes_files: bool  # this process is the chief
 
 
 def run_training(request: TrainRequest) -> TrainResult:

@@ -26,16 +26,11 @@ VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """The settings of a vocabulary, all of them known.
+    """The settings of a vocabulary, all of them known."""
 
-    Attributes:
-      rule: one of `RULES`.
-      remove_space: text is stripped, white space collapsed.
-    """
-
-    rule: str = ORIGINAL
+    rule: str = ORIGINAL  # one of `RULES`
     uncased: bool = False
-    remove_space: bool = True
+    remove_space: bool = True  # text is stripped, white space collapsed
     version: int = VERSION
 
     @property

@@ -37,20 +37,14 @@ MAX_BYTES = 1 << 26
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """A SentencePiece file as it was read.
-
-    Attributes:
-      content: all its bytes; of released files the `tokenizer.json` that
-        they stand for.
-      recorded: the stored text settings; None = nowhere.
-      source: where they are stored: "in the file", a file's name, or "".
-    """
+    """A SentencePiece file as it was read."""
 
     path: str
+    # all its bytes; of released files the `tokenizer.json` that they stand for
     content: bytes
     sha256: str
-    recorded: TextSettings | None
-    source: str
+    recorded: TextSettings | None  # the stored text settings; None = nowhere
+    source: str  # where they are stored: "in the file", a file's name, or ""
 
     def resolve(
         self, said: TextChoice | TextSettings | None = None

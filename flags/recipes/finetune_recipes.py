@@ -16,16 +16,11 @@ DEFAULT_VERSION = "v2"
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Values of one column of Table 8 and what they come with.
-
-    Attributes:
-      flags: flag -> value, from the paper.
-      assumed: flag -> value that the paper does not give.
-    """
+    """Values of one column of Table 8 and what they come with."""
 
     command: str
-    flags: dict
-    assumed: dict
+    flags: dict  # flag -> value, from the paper
+    assumed: dict  # flag -> value that the paper does not give
     source: str
 
 

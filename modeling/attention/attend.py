@@ -44,17 +44,12 @@ ALL = Stream()  # every row, everything visible
 
 @dataclasses.dataclass(frozen=True)
 class Streams:
-    """Both streams of one call.
+    """Both streams of one call."""
 
-    Attributes:
-      content: h, which is also what both attend to.
-      query: g, or None without one.
-      shift: how position scores are aligned with keys, "gather" (CPU, GPU) or
-        "radix" (TPU), see `modeling.attention.positions`.
-    """
-
-    content: Stream = ALL
-    query: Stream | None = None
+    content: Stream = ALL  # h, which is also what both attend to
+    query: Stream | None = None  # g, or None without one
+    # how position scores are aligned with keys, "gather" (CPU, GPU) or "radix"
+    # (TPU), see `modeling.attention.positions`
     shift: str = "gather"
 
 

@@ -26,18 +26,13 @@ def written(cache: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class CachedKeys:
-    """A prompt that all samples share, and a cache of their own.
+    """A prompt that all samples share, and a cache of their own."""
 
-    Attributes:
-      prompt: keys and values [N, 1, P, H]; its table r [N, 1, C + 1, H] holds
-        the distances C..0.
-      cache: [2, N, B, G, H], keys and values of the places after it.
-      slot: int scalar; the first of the rows stands at P + `slot`.
-    """
-
+    # keys and values [N, 1, P, H]; its table r [N, 1, C + 1, H] holds the
+    # distances C..0
     prompt: Keys
-    cache: tf.Tensor
-    slot: tf.Tensor
+    cache: tf.Tensor  # [2, N, B, G, H], keys and values of the places after it
+    slot: tf.Tensor  # int scalar; the first of the rows stands at P + `slot`
 
     @property
     def biases(self) -> tuple[tf.Tensor, ...]:

@@ -22,34 +22,23 @@ from modeling.ops.shapes import sizes
 
 @dataclasses.dataclass(frozen=True)
 class LocalMask:
-    """Who sees whom, made once for all local layers.
+    """Who sees whom, made once for all local layers."""
 
-    Attributes:
-      half: keys to each side.
-      mask: float32, added to scores: [B or 1, T, T] for the dense path, else
-        [B * C, W, 3 W].
-      blocks: C, or 0 for the dense path.
-      length: T.
-    """
-
-    half: int
+    half: int  # keys to each side
+    # float32, added to scores: [B or 1, T, T] for the dense path, else
+    # [B * C, W, 3 W]
     mask: tf.Tensor
-    blocks: int
-    length: int | tf.Tensor
+    blocks: int  # C, or 0 for the dense path
+    length: int | tf.Tensor  # T
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalKeys:
-    """Keys and values, of which a row sees the near ones.
+    """Keys and values, of which a row sees the near ones."""
 
-    Attributes:
-      k, v: [N, B, T, H].
-      mask: of `make_mask`; it takes the place of a stream's.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    mask: LocalMask
+    k: tf.Tensor  # [N, B, T, H]
+    v: tf.Tensor  # [N, B, T, H]
+    mask: LocalMask  # of `make_mask`; it takes the place of a stream's
 
     def attend(self, queries, stream, seed=None, rate=0.0):
         """See `AttendedKeys`; queries [N, B, T, H].

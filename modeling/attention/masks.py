@@ -70,16 +70,11 @@ def causal_mask(
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMasks:
-    """Biases of both streams; None = everything is visible.
+    """Biases of both streams; None = everything is visible."""
 
-    Attributes:
-      content: float32 [B or 1, T, K].
-      query: float32 [B or 1, P, K].
-      query_visible: float32 [B or 1, P], 0 where a row sees no key at all.
-    """
-
-    content: tf.Tensor | None
-    query: tf.Tensor | None
+    content: tf.Tensor | None  # float32 [B or 1, T, K]
+    query: tf.Tensor | None  # float32 [B or 1, P, K]
+    # float32 [B or 1, P], 0 where a row sees no key at all
     query_visible: tf.Tensor | None
 
 

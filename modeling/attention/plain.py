@@ -24,16 +24,11 @@ from modeling.ops.shapes import sizes, static_only
 
 @dataclasses.dataclass(frozen=True)
 class PlainKeys:
-    """Keys and values of content alone.
+    """Keys and values of content alone."""
 
-    Attributes:
-      k, v: [N, B, K, H].
-      training: gradients will be asked for.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    training: bool = True
+    k: tf.Tensor  # [N, B, K, H]
+    v: tf.Tensor  # [N, B, K, H]
+    training: bool = True  # gradients will be asked for
 
     def attend(self, queries, stream, seed=None, rate=0.0):
         """See `AttendedKeys`; queries [N, B, Q, H]."""

@@ -207,20 +207,13 @@ def _shift_gather(scores, offsets, key_len):
 
 @dataclasses.dataclass(frozen=True)
 class _Digit:
-    """One digit of a shift.
-
-    Attributes:
-      step: what one unit of the digit shifts.
-      largest: value of the digit.
-      width: columns before the first digit's shift, then what was left.
-      new_width: columns after, K for the last digit.
-    """
+    """One digit of a shift."""
 
     base: int
-    step: int
-    largest: int
-    width: int
-    new_width: int
+    step: int  # what one unit of the digit shifts
+    largest: int  # value of the digit
+    width: int  # columns before the first digit's shift, then what was left
+    new_width: int  # columns after, K for the last digit
 
     def of(self, offsets):
         """The digit of each offset."""

@@ -30,24 +30,15 @@ from modeling.ops.shapes import sizes
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """What both streams attend to.
+    """What both streams attend to."""
 
-    Attributes:
-      k: [N, B, K, H].
-      v: [N, B, K, H].
-      r: [N, S, R, H], projected position table.
-      query_len: T.
-      key_len: K.
-      method: how position scores are shifted, see `positions`.
-      biases: (u, v, s), each [N, H]; (u, v) without segments.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    r: tf.Tensor
-    query_len: int
-    key_len: int
-    method: str = "gather"
+    k: tf.Tensor  # [N, B, K, H]
+    v: tf.Tensor  # [N, B, K, H]
+    r: tf.Tensor  # [N, S, R, H], projected position table
+    query_len: int  # T
+    key_len: int  # K
+    method: str = "gather"  # how position scores are shifted, see `positions`
+    # (u, v, s), each [N, H]; (u, v) without segments
     biases: tuple[tf.Tensor, ...] = ()
 
     def shift(self, scores: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
@@ -68,16 +59,11 @@ class Keys:
 
 @dataclasses.dataclass(frozen=True)
 class Queries:
-    """Queries with their biases, scaled by 1 / sqrt(H).
+    """Queries with their biases, scaled by 1 / sqrt(H)."""
 
-    Attributes:
-      content: [N, B, Q, H], q + u.
-      position: [N, B, Q, H], q + v.
-      segment: [N, B, Q, 1], what is added where segments differ, or None.
-    """
-
-    content: tf.Tensor
-    position: tf.Tensor
+    content: tf.Tensor  # [N, B, Q, H], q + u
+    position: tf.Tensor  # [N, B, Q, H], q + v
+    # [N, B, Q, 1], what is added where segments differ, or None
     segment: tf.Tensor | None
 
 

@@ -19,17 +19,12 @@ from modeling.ops.context import LayerContext
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where the new token stands; the same in every layer.
+    """Where the new token stands; the same in every layer."""
 
-    Attributes:
-      slot: int32 scalar, the slot that it will take.
-      distances: int32 [M + 1], of the slots and of itself (0).
-      mask: float32 [M + 1], added to scores: slots not yet filled are hidden,
-        or count as zero vectors.
-    """
-
-    slot: tf.Tensor
-    distances: tf.Tensor
+    slot: tf.Tensor  # int32 scalar, the slot that it will take
+    distances: tf.Tensor  # int32 [M + 1], of the slots and of itself (0)
+    # float32 [M + 1], added to scores: slots not yet filled are hidden, or
+    # count as zero vectors
     mask: tf.Tensor
 
     @classmethod
@@ -46,20 +41,13 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class RingKeys:
-    """Keys and values of one layer for one new token.
+    """Keys and values of one layer for one new token."""
 
-    Attributes:
-      cache: [2, N, B, M, H], keys and values of the slots.
-      new: [2, N, B, 1, H], those of the token itself.
-      r: [N, M + 1, H], projected positions of the distances 0..M.
-      biases: (u, v), each [N, H].
-    """
-
-    cache: tf.Tensor
-    new: tf.Tensor
-    r: tf.Tensor
+    cache: tf.Tensor  # [2, N, B, M, H], keys and values of the slots
+    new: tf.Tensor  # [2, N, B, 1, H], those of the token itself
+    r: tf.Tensor  # [N, M + 1, H], projected positions of the distances 0..M
     place: Place
-    biases: tuple[tf.Tensor, ...]
+    biases: tuple[tf.Tensor, ...]  # (u, v), each [N, H]
 
     @classmethod
     def of(

@@ -47,20 +47,14 @@ TASKS = "task_names"
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """A checkpoint in memory.
+    """A checkpoint in memory."""
 
-    Attributes:
-      head: as `heads.find` gives it.
-      model: with the weights in its variables.
-      tasks: "classification" or "regression" -> the original's task name.
-      notes: lines for the report.
-    """
-
-    head: str
+    head: str  # as `heads.find` gives it
     config: EncoderConfig
-    model: tf.Module
+    model: tf.Module  # with the weights in its variables
+    # "classification" or "regression" -> the original's task name
     tasks: dict[str, str]
-    notes: list[str]
+    notes: list[str]  # lines for the report
 
 
 # (folder with a vocabulary, config, head) -> ids of symbols by name, lines

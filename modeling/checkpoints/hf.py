@@ -135,15 +135,11 @@ def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:
 
 
 class Found(NamedTuple):
-    """What a folder holds.
-
-    Attributes:
-      left_out: names of tensors that were not wanted.
-    """
+    """What a folder holds."""
 
     arrays: dict[str, np.ndarray]
     head: str
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # names of tensors that were not wanted
 
 
 def head_of_classes(

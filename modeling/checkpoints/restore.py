@@ -39,21 +39,14 @@ from modeling.encoders.registry import (
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a checkpoint is and what it is.
+    """Where a checkpoint is and what it is."""
 
-    Attributes:
-      format: "native", "tf1" or "hf".
-      path: checkpoint prefix, or the folder for "hf".
-      folder: where the config and `spiece.model` are looked for.
-      why: this one of the folder's; "" = it was named, or it is the only one.
-      part: "encoder" leaves the head of a Hugging Face folder out.
-    """
-
-    format: str
-    path: str
-    folder: str
+    format: str  # "native", "tf1" or "hf"
+    path: str  # checkpoint prefix, or the folder for "hf"
+    folder: str  # where the config and `spiece.model` are looked for
+    # this one of the folder's; "" = it was named, or it is the only one
     why: str = ""
-    part: str = ""
+    part: str = ""  # "encoder" leaves the head of a Hugging Face folder out
 
     @property
     def line(self) -> str:
@@ -63,20 +56,14 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class RestoreReport:
-    """What a restore did, by canonical name (surplus: by its own name).
-
-    Attributes:
-      restored: variables that got their value from it.
-      fresh: variables of the model that it lacks; they keep their value.
-      unused: what it holds and the model does not take.
-      stripped: optimizer slots and counters left out.
-    """
+    """What a restore did, by canonical name (surplus: by its own name)."""
 
     source: Source
-    restored: tuple[str, ...]
+    restored: tuple[str, ...]  # variables that got their value from it
+    # variables of the model that it lacks; they keep their value
     fresh: tuple[str, ...]
-    unused: tuple[str, ...]
-    stripped: tuple[str, ...]
+    unused: tuple[str, ...]  # what it holds and the model does not take
+    stripped: tuple[str, ...]  # optimizer slots and counters left out
 
     def __str__(self) -> str:
         lines = [

@@ -27,17 +27,11 @@ LOGITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """How a head makes one vector of a sequence, see `SequenceSummary`.
+    """How a head makes one vector of a sequence, see `SequenceSummary`."""
 
-    Attributes:
-      summary_type: None = not known.
-      use_proj: whether the weights have a projection.
-      pooling: "" = not known.
-    """
-
-    summary_type: str | None
-    use_proj: bool
-    pooling: str
+    summary_type: str | None  # None = not known
+    use_proj: bool  # whether the weights have a projection
+    pooling: str  # "" = not known
 
 
 class HuggingFaceNames:

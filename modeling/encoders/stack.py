@@ -27,16 +27,12 @@ AppliedLayer = Callable[[tuple, tuple, LayerContext], tuple]
 
 
 class Rows(NamedTuple):
-    """What came of all layers.
-
-    Attributes:
-      inputs: [B, T, D] of each of the L layers, its first stream.
-      outputs: [B, T, D] of each of the L layers.
-    """
+    """What came of all layers."""
 
     streams: tuple[tf.Tensor, ...]
+    # [B, T, D] of each of the L layers, its first stream
     inputs: list[tf.Tensor]
-    outputs: list[tf.Tensor]
+    outputs: list[tf.Tensor]  # [B, T, D] of each of the L layers
 
 
 class Stack(Encoder):

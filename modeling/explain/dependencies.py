@@ -20,17 +20,12 @@ OBJECTIVES = ("BERT", "XLNet, this order", "XLNet, all orders", "left to right")
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A dependency and how much of it each objective covers.
+    """A dependency and how much of it each objective covers."""
 
-    Attributes:
-      target: place of x, from 0.
-      context: places of U, ascending.
-      covered: of each of `OBJECTIVES`, the share of its draws; all but the
-        third are 0 or 1.
-    """
-
-    target: int
-    context: tuple[int, ...]
+    target: int  # place of x, from 0
+    context: tuple[int, ...]  # places of U, ascending
+    # of each of `OBJECTIVES`, the share of its draws; all but the third are
+    # 0 or 1
     covered: tuple[Fraction, ...]
 
 

@@ -15,18 +15,12 @@ from modeling.attention import masks
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One sentence under one order.
-
-    Attributes:
-      order: places from 1, first predicted first.
-      query: int [T, T], 1 = i may see j in the query stream.
-      content: int [T, T], the same for the content stream.
-    """
+    """One sentence under one order."""
 
     tokens: tuple[str, ...]
-    order: tuple[int, ...]
-    query: np.ndarray
-    content: np.ndarray
+    order: tuple[int, ...]  # places from 1, first predicted first
+    query: np.ndarray  # int [T, T], 1 = i may see j in the query stream
+    content: np.ndarray  # int [T, T], the same for the content stream
 
     def factors(self) -> list[str]:
         """`Pr(x_i | what it sees, in the order it was predicted)`."""

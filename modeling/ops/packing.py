@@ -110,18 +110,12 @@ def best_fit(
 
 
 class Places(NamedTuple):
-    """Rows in as few packed ones as best fit finds; see `find_places`.
+    """Rows in as few packed ones as best fit finds; see `find_places`."""
 
-    Attributes:
-      real: bool [N, T].
-      row, first: int32 [N], as `best_fit` gives them.
-      needed: int32 scalar, packed rows with a token.
-    """
-
-    real: tf.Tensor
-    row: tf.Tensor
-    first: tf.Tensor
-    needed: tf.Tensor
+    real: tf.Tensor  # bool [N, T]
+    row: tf.Tensor  # int32 [N], as `best_fit` gives them
+    first: tf.Tensor  # int32 [N], as `best_fit` gives them
+    needed: tf.Tensor  # int32 scalar, packed rows with a token
 
     def packing(self, rows: int | tf.Tensor) -> Packing:
         """As `rows` packed ones, at least `needed`."""

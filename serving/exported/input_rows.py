@@ -27,19 +27,14 @@ _TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 
 @dataclasses.dataclass(frozen=True)
 class InputRow:
-    """One example to predict.
+    """One example to predict."""
 
-    Attributes:
-      where: "file:line", for messages.
-      inputs: input name -> text, or list of texts; None with a problem.
-      known: goes into the answer: `row` (from 0) or `key`, `true_label`.
-      problem: why the row cannot be used.
-    """
-
-    where: str
+    where: str  # "file:line", for messages
+    # input name -> text, or list of texts; None with a problem
     inputs: dict[str, object] | None
+    # goes into the answer: `row` (from 0) or `key`, `true_label`
     known: dict[str, object] = dataclasses.field(default_factory=dict)
-    problem: str = ""
+    problem: str = ""  # why the row cannot be used
 
 
 @dataclasses.dataclass(frozen=True)

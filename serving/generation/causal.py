@@ -22,17 +22,12 @@ _WITHIN = re.compile(r" @([-,.])@ ")
 
 
 class CausalLM(NamedTuple):
-    """What generation and export work with.
+    """What generation and export work with."""
 
-    Attributes:
-      model: all weights restored, dropout off.
-      vocabulary: that it was trained with.
-      weights: what was restored; None = it was made here.
-    """
-
-    model: CausalLanguageModel
-    vocabulary: Vocabulary
+    model: CausalLanguageModel  # all weights restored, dropout off
+    vocabulary: Vocabulary  # that it was trained with
     vocabulary_path: str
+    # what was restored; None = it was made here
     weights: checkpoints.Source | None = None
 
     def banned_ids(self, allow_unk: bool = False) -> np.ndarray:

@@ -28,16 +28,11 @@ from serving.generation.options import SamplingOptions
 
 
 class Result(NamedTuple):
-    """What was generated.
+    """What was generated."""
 
-    Attributes:
-      tokens: int32 [B, new tokens]; after `<eod>` all `pad`.
-      lengths: int32 [B], tokens up to and with `<eod>`.
-      log_probs: float32 [B, new tokens] under the model (temperature 1).
-    """
-
-    tokens: np.ndarray
-    lengths: np.ndarray
+    tokens: np.ndarray  # int32 [B, new tokens]; after `<eod>` all `pad`
+    lengths: np.ndarray  # int32 [B], tokens up to and with `<eod>`
+    # float32 [B, new tokens] under the model (temperature 1)
     log_probs: np.ndarray
 
     @classmethod

@@ -21,27 +21,17 @@ _ROWS = 64
 
 
 class Hidden(NamedTuple):
-    """A text with places to fill.
+    """A text with places to fill."""
 
-    Attributes:
-      ids: int32 [T]; `<mask>` where hidden and not known.
-      positions: int [P], hidden places from left to right.
-    """
-
-    ids: np.ndarray
-    positions: np.ndarray
+    ids: np.ndarray  # int32 [T]; `<mask>` where hidden and not known
+    positions: np.ndarray  # int [P], hidden places from left to right
 
 
 class Filling(NamedTuple):
-    """One way to fill all places.
+    """One way to fill all places."""
 
-    Attributes:
-      ids: int32 [P], by position from left to right.
-      log_probs: float32 [P], factor of each place, likewise.
-    """
-
-    ids: np.ndarray
-    log_probs: np.ndarray
+    ids: np.ndarray  # int32 [P], by position from left to right
+    log_probs: np.ndarray  # float32 [P], factor of each place, likewise
 
     @property
     def joint(self) -> float:

@@ -19,14 +19,10 @@ _ROWS = 256
 
 
 class Score(NamedTuple):
-    """One text under one order.
+    """One text under one order."""
 
-    Attributes:
-      log_probs: float32 [n] per token, in text order.
-      orders: the order of each segment, as positions in the segment.
-    """
-
-    log_probs: np.ndarray
+    log_probs: np.ndarray  # float32 [n] per token, in text order
+    # the order of each segment, as positions in the segment
     orders: list[np.ndarray]
 
     @property

@@ -29,17 +29,11 @@ _MODES = {
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFolder:
-    """How a row's vectors become one.
+    """How a row's vectors become one."""
 
-    Attributes:
-      pooling: "cls", "mean" or "max", over all tokens of the row.
-      normalize: divide by the Euclidean length.
-      max_seq_length: tokens of a row with CLS and SEP; 0 = the encoder's
-        positions.
-    """
-
-    pooling: str
-    normalize: bool
+    pooling: str  # "cls", "mean" or "max", over all tokens of the row
+    normalize: bool  # divide by the Euclidean length
+    # tokens of a row with CLS and SEP; 0 = the encoder's positions
     max_seq_length: int
 
     def vector(self, states: np.ndarray) -> np.ndarray:

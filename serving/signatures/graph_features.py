@@ -14,38 +14,24 @@ from data.finetuning.features.pair_features import SEGMENT_IDS
 
 
 class Features(NamedTuple):
-    """Inputs of a task model.
+    """Inputs of a task model."""
 
-    Attributes:
-      input_ids, segment_ids, input_mask: int32 [B, T].
-      lengths: int32 [B], real tokens.
-      truncated: bool [B], some text was cut.
-    """
-
-    input_ids: tf.Tensor
-    segment_ids: tf.Tensor
-    input_mask: tf.Tensor
-    lengths: tf.Tensor
-    truncated: tf.Tensor
+    input_ids: tf.Tensor  # int32 [B, T]
+    segment_ids: tf.Tensor  # int32 [B, T]
+    input_mask: tf.Tensor  # int32 [B, T]
+    lengths: tf.Tensor  # int32 [B], real tokens
+    truncated: tf.Tensor  # bool [B], some text was cut
 
 
 class Windows(NamedTuple):
-    """Windows of a batch of paragraphs, all in one list.
+    """Windows of a batch of paragraphs, all in one list."""
 
-    Attributes:
-      row: int32 [W], the paragraph of each window.
-      start: int32 [W], its first token in the paragraph.
-      length: int32 [W], its paragraph tokens.
-      index: int32 [W], its number within the paragraph.
-      starts, lengths: int32 [B, (windows of the row)].
-    """
-
-    row: tf.Tensor
-    start: tf.Tensor
-    length: tf.Tensor
-    index: tf.Tensor
-    starts: tf.RaggedTensor
-    lengths: tf.RaggedTensor
+    row: tf.Tensor  # int32 [W], the paragraph of each window
+    start: tf.Tensor  # int32 [W], its first token in the paragraph
+    length: tf.Tensor  # int32 [W], its paragraph tokens
+    index: tf.Tensor  # int32 [W], its number within the paragraph
+    starts: tf.RaggedTensor  # int32 [B, (windows of the row)]
+    lengths: tf.RaggedTensor  # int32 [B, (windows of the row)]
 
 
 def shared_lengths(lengths: tf.Tensor, room: int | tf.Tensor) -> tf.Tensor:

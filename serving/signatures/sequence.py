@@ -45,15 +45,11 @@ class Signature(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What every builder gets.
-
-    Attributes:
-      tokenizer: raw text -> ids in the graph (`data.text.opening`).
-    """
+    """What every builder gets."""
 
     model: object
     spec: TaskSpec
-    tokenizer: tf.Module
+    tokenizer: tf.Module  # raw text -> ids in the graph (`data.text.opening`)
     ids: symbols.SymbolIds
 
     def join(

@@ -71,19 +71,13 @@ def free_bytes() -> int:
 
 
 class Work(NamedTuple):
-    """What one row asks of the model, or the longest row of a request.
+    """What one row asks of the model, or the longest row of a request."""
 
-    Attributes:
-      tokens: that run at once for it: sequences x (length + memory).
-      cost: tokens that pass through the model for it, in all runs.
-      chosen: the client chose the length, not the model.
-      chars: of the normalised texts, which are cut into pieces, whatever is
-        read of them.
-    """
-
-    tokens: int
-    cost: int
-    chosen: bool
+    tokens: int  # that run at once for it: sequences x (length + memory)
+    cost: int  # tokens that pass through the model for it, in all runs
+    chosen: bool  # the client chose the length, not the model
+    # of the normalised texts, which are cut into pieces, whatever is read of
+    # them
     chars: int = 0
 
     @property

@@ -33,17 +33,11 @@ _LENGTH = np.dtype("<i4")
 
 @dataclasses.dataclass(frozen=True)
 class HostRows:
-    """Memory of some rows in host memory.
+    """Memory of some rows in host memory."""
 
-    Attributes:
-      numbers: int [n], their global rows, ascending.
-      layers: L arrays [n, M, D].
-      length: int32 [n], valid slots.
-    """
-
-    numbers: np.ndarray
-    layers: list[np.ndarray]
-    length: np.ndarray
+    numbers: np.ndarray  # int [n], their global rows, ascending
+    layers: list[np.ndarray]  # L arrays [n, M, D]
+    length: np.ndarray  # int32 [n], valid slots
 
     @property
     def facts(self) -> dict:

@@ -24,25 +24,19 @@ from training.step.learner import Learner, build_learner
 
 @dataclasses.dataclass(frozen=True)
 class RunState:
-    """Everything a training run holds between host loops.
-
-    Attributes:
-      meeting: of several processes, else None.
-      start_step: updates that the restored checkpoint has made.
-      restored_from: that checkpoint, or the one of a warm start, or None.
-      weights: of a warm start, and why these.
-      notes: on what the checkpoint lacks, for the user.
-    """
+    """Everything a training run holds between host loops."""
 
     options: RunOptions
     learner: Learner
     checkpoints: RunCheckpoints
     chief: bool
+    # of several processes, else None
     meeting: strategy_lib.Meeting | None = None
-    start_step: int = 0
+    start_step: int = 0  # updates that the restored checkpoint has made
+    # that checkpoint, or the one of a warm start, or None
     restored_from: str | None = None
-    weights: Source | None = None
-    notes: tuple[str, ...] = ()
+    weights: Source | None = None  # of a warm start, and why these
+    notes: tuple[str, ...] = ()  # on what the checkpoint lacks, for the user
 
 
 def open_run(

@@ -21,15 +21,10 @@ Batch = dict[str, tf.Tensor]
 
 
 class Memory(NamedTuple):
-    """The recurrent memory of a batch's rows.
+    """The recurrent memory of a batch's rows."""
 
-    Attributes:
-      layers: L tensors [B, M, D].
-      length: int32 [B]; so many of the last slots are valid.
-    """
-
-    layers: tuple[tf.Tensor, ...]
-    length: tf.Tensor
+    layers: tuple[tf.Tensor, ...]  # L tensors [B, M, D]
+    length: tf.Tensor  # int32 [B]; so many of the last slots are valid
 
 
 class LossOutput(NamedTuple):

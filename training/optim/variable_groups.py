@@ -44,25 +44,19 @@ def rules() -> list[tuple[str, bool, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """How one variable is updated.
-
-    Attributes:
-      decayed: decoupled weight decay applies.
-      layer: layer number from 0, `EMBEDDING`, or `TOP` (heads and what all
-        layers share).
-      lr_multiplier: of the update and of the decay.
-      gradient_multiplier: of the clipped gradient ("gradient" style only).
-      frozen: gets no gradient, no slots and no update.
-      task: number of the only task whose batches train it, of several tasks;
-        None = every batch does.
-    """
+    """How one variable is updated."""
 
     name: str
-    decayed: bool
+    decayed: bool  # decoupled weight decay applies
+    # layer number from 0, `EMBEDDING`, or `TOP` (heads and what all layers
+    # share)
     layer: int | None
-    lr_multiplier: float = 1.0
+    lr_multiplier: float = 1.0  # of the update and of the decay
+    # of the clipped gradient ("gradient" style only)
     gradient_multiplier: float = 1.0
-    frozen: bool = False
+    frozen: bool = False  # gets no gradient, no slots and no update
+    # number of the only task whose batches train it, of several tasks; None =
+    # every batch does
     task: int | None = None
 
 

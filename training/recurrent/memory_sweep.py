@@ -32,34 +32,24 @@ _COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One evaluation.
-
-    Attributes:
-      attention_len: keys that a token sees at most: M + 1 with `same_length`,
-        else M + T.
-      clamp_len, same_length: as evaluated.
-      seconds_per_token: median step over its tokens.
-    """
+    """One evaluation."""
 
     mem_len: int
+    # keys that a token sees at most: M + 1 with `same_length`, else M + T
     attention_len: int
-    clamp_len: int
-    same_length: bool
+    clamp_len: int  # as evaluated
+    same_length: bool  # as evaluated
     nats: float
     perplexity: float
-    seconds_per_token: float
+    seconds_per_token: float  # median step over its tokens
     predicted: int
 
 
 class Asked(NamedTuple):
-    """What is evaluated.
-
-    Attributes:
-      segment: T.
-    """
+    """What is evaluated."""
 
     request: TrainRequest
-    segment: int
+    segment: int  # T
 
 
 class _Kept:

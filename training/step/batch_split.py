@@ -21,18 +21,14 @@ from common.errors import UserError
 class BatchSplit:
     """How a global batch divides.
 
-    Attributes:
-      accumulation_steps: micro-batches of each replica's share.
-      groups: 2 with bi_data, else 1.
-
     Raises:
       UserError: the batch does not divide.
     """
 
     batch_size: int
     replicas: int = 1
-    accumulation_steps: int = 1
-    groups: int = 1
+    accumulation_steps: int = 1  # micro-batches of each replica's share
+    groups: int = 1  # 2 with bi_data, else 1
 
     def __post_init__(self):
         unit = self.replicas * self.accumulation_steps * self.groups

@@ -27,9 +27,6 @@ def thresholds(sizes: list[int], tokens: int) -> list[int]:
 class BatchWarmup:
     """From `smallest` rows per step to `batch_size`.
 
-    Attributes:
-      tokens: positions after which steps are whole.
-
     Raises:
       UserError: `smallest` is no number of micro-batches.
     """
@@ -37,7 +34,7 @@ class BatchWarmup:
     batch_size: int
     accumulation_steps: int
     smallest: int
-    tokens: int
+    tokens: int  # positions after which steps are whole
 
     def __post_init__(self):
         unit = self.batch_size // self.accumulation_steps

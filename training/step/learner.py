@@ -18,12 +18,7 @@ from training.step.batch_split import BatchSplit
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """A model with all that its training steps read and write.
-
-    Attributes:
-      memory: recurrent memory; None for an objective without.
-      loss_scale: for float16, else None.
-    """
+    """A model with all that its training steps read and write."""
 
     objective: Objective
     strategy: tf.distribute.Strategy
@@ -32,8 +27,9 @@ class Learner:
     variables: dict[str, tf.Variable]
     groups: dict[str, Group]
     optimizer: AdamW
+    # recurrent memory; None for an objective without
     memory: RecurrentMemory | None
-    loss_scale: LossScale | None
+    loss_scale: LossScale | None  # for float16, else None
 
 
 def build_learner(

@@ -21,18 +21,12 @@ BASE_STATS = ("loss", "learning_rate", "gradient_norm", "update_norm")
 
 
 class Sums(NamedTuple):
-    """What adds up over micro-batches and replicas, float32 scalars.
+    """What adds up over micro-batches and replicas, float32 scalars."""
 
-    Attributes:
-      loss, weight: of `LossOutput`.
-      tokens: positions.
-      metrics: name -> (sum, count).
-    """
-
-    loss: tf.Tensor
-    weight: tf.Tensor
-    tokens: tf.Tensor
-    metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]
+    loss: tf.Tensor  # of `LossOutput`
+    weight: tf.Tensor  # of `LossOutput`
+    tokens: tf.Tensor  # positions
+    metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]  # name -> (sum, count)
 
     def pack(self) -> tf.Tensor:
         """One tensor [3 + 2 * metrics], so that replicas exchange one."""

@@ -12,15 +12,11 @@ RAW = "serving_default"
 
 
 class Request(NamedTuple):
-    """A checked request.
-
-    Attributes:
-      rows: one dict of input values per instance.
-      row_format: "instances" in, "predictions" out; else "inputs", "outputs".
-    """
+    """A checked request."""
 
     signature: str
-    rows: list[dict]
+    rows: list[dict]  # one dict of input values per instance
+    # "instances" in, "predictions" out; else "inputs", "outputs"
     row_format: bool
 
 
