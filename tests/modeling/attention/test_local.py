@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.attention import local, masks, plain
+from modeling.attention.attend import ALL
 
 N, B, H = 3, 2, 5
 
@@ -15,6 +16,10 @@ def _heads(length, seed):
         tf.constant(rng.normal(size=[N, B, length, H]).astype(np.float32))
         for _ in range(3)
     ]
+
+
+def _attend_near(q, k, v, mask):
+    return local.LocalKeys(k, v, mask).attend(q, ALL)
 
 
 @pytest.mark.parametrize("length", [5, 6, 7, 8, 12, 19])
