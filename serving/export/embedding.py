@@ -6,8 +6,7 @@ from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
 from modeling.heads.embedding import EmbeddingModel
-from modeling.models.half_precision import in_bfloat16
-from serving.export.exporter import export_model
+from serving.export.exporter import export_restored
 from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer
 from serving.generation.options import ModelOptions
@@ -56,19 +55,8 @@ def export_embedding(
     def build() -> EmbeddingModel:
         return EmbeddingModel(config.with_memory(None), **head_options)
 
-    model = build()
-    print(checkpoints.restore(model, source, require="all"))
-    print(source.line)
-    if options.precision != "float32":
-        model = in_bfloat16(build, model)
-    return export_model(
-        output_dir,
-        model,
-        spec,
-        tokenizer.path,
-        options.model_name,
-        options.check,
-        checkpoints.description(source),
+    return export_restored(
+        output_dir, build, spec, tokenizer.path, source, options
     )
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -29,10 +29,13 @@ from common.errors import UserError
 from common.heads import get
 from common.vocabularies import vocabulary
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
+from modeling.checkpoints import restore
 from modeling.encoders.registry import require_length
+from modeling.models.half_precision import in_bfloat16
 from modeling.models.long_document import LongDocument
 from serving.export import warmup
 from serving.exported import graph_check
+from serving.options import ExportOptions
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
@@ -87,6 +90,31 @@ def export_model(
         _check_ids(root, signatures, offline)
     return publish(
         output_dir, root, signatures, assets, about, model_name, check
+    )
+
+
+def export_restored(
+    output_dir: str,
+    build: Callable,
+    spec: TaskSpec,
+    spiece_path: str,
+    source: restore.Source,
+    options: ExportOptions,
+) -> str:
+    """`export_model` of the model that `build` gives and a checkpoint fills."""
+    model = build()
+    print(restore.restore(model, source, require="all"))
+    print(source.line)
+    if options.precision != "float32":
+        model = in_bfloat16(build, model)
+    return export_model(
+        output_dir,
+        model,
+        spec,
+        spiece_path,
+        options.model_name,
+        options.check,
+        restore.description(source),
     )
 
 
