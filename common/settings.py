@@ -36,27 +36,20 @@ class Kept:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What a field's type and default do not say.
+    """What a field's type and default do not say."""
 
-    Attributes:
-      help: what the value means, for `--help` and the documentation.
-      bounds: interval as `checks.within` takes it; "" = any number.
-      flag: name of the flag; "" = that of the field.
-      kept: where a trained model keeps it; None = it does not.
-      often: most people who use the command need it: `--help` shows it.
-      released: it may be a name on Hugging Face's hub: `FOLDER` with its
-        weights, or the `VOCABULARY` or `CONFIG` of one; "" = it may not.
-      repeated: each use of the flag gives one value of a tuple, which may
-        hold commas.
-    """
-
-    help: str
-    bounds: str = ""
+    help: str  # what the value means, for `--help` and the documentation
+    bounds: str = ""  # interval as `checks.within` takes it; "" = any number
     choices: tuple[str, ...] = ()
-    flag: str = ""
+    flag: str = ""  # name of the flag; "" = that of the field
+    # where a trained model keeps it; None = it does not
     kept: Kept | None = None
+    # most people who use the command need it: `--help` shows it
     often: bool = False
+    # it may be a name on Hugging Face's hub: `FOLDER` with its weights, or the
+    # `VOCABULARY` or `CONFIG` of one; "" = it may not
     released: str = ""
+    # each use of the flag gives one value of a tuple, which may hold commas
     repeated: bool = False
 
 

@@ -19,14 +19,7 @@ FORMATS = ("tf1", "hf", "native")
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions(Checked):
-    """Options of `modeling.convert_checkpoint`.
-
-    Attributes:
-      labels: names of the outputs for "hf"; () = what the input's
-        configuration says.
-      task: head by the input's task.json, for "hf"; "" = there is none.
-      head_options: of that head (`summary_type`, ...); None = not known.
-    """
+    """Options of `modeling.convert_checkpoint`."""
 
     from_format: str = setting(
         REQUIRED,
@@ -62,8 +55,11 @@ class ConvertOptions(Checked):
         "config.json of a larger model of the same kind (bert, albert, "
         "modernbert) that begins with these weights, tiled from the middle.",
     )
+    # names of the outputs for "hf"; () = what the input's configuration says
     labels: tuple[str, ...] = ()
+    # head by the input's task.json, for "hf"; "" = there is none
     task: str = ""
+    # of that head (`summary_type`, ...); None = not known
     head_options: dict[str, Any] | None = None
     checkpoint_choice: str = choice_setting()
 

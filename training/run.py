@@ -36,31 +36,27 @@ InputFn = Callable[[dict], tf.data.Dataset]
 class TrainRequest:
     """What a training is asked for.
 
-    Attributes:
-      input_fn: endless global batches from `params["start_step"]` on.
-      eval_input_fn: finite global batches; evaluated every
-        `options.eval_every` steps and at the end.
-      metric_fn: more metrics from an `EvalResult`, official ones for example.
-      make_evaluator: run -> what evaluates it instead of one `Evaluator` of
-        `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
-      warm_start: see `training.checkpointing.run_state.open_run`.
-      must_match: facts about the data that a resumed run cannot change.
-      notes: more lines for the start-up summary.
-
     Raises:
       UserError: averaging waits for evaluations, and there are none.
     """
 
     objective: Objective
-    input_fn: InputFn
+    input_fn: InputFn  # endless global batches from `params["start_step"]` on
     options: RunOptions
+    # finite global batches; evaluated every `options.eval_every` steps and at
+    # the end
     eval_input_fn: InputFn | None = None
+    # more metrics from an `EvalResult`, official ones for example
     metric_fn: MetricFn | None = None
+    # run -> what evaluates it instead of one `Evaluator` of `eval_input_fn`:
+    # its `run(steps)` gives an object with `metrics`
     make_evaluator: Callable | None = None
+    # see `training.checkpointing.run_state.open_run`
     warm_start: Callable | None = None
+    # facts about the data that a resumed run cannot change
     must_match: dict | None = None
     flags: dict | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # more lines for the start-up summary
     say: Callable[[str], None] = print
     begin: Callable[[str], None] | None = None
 

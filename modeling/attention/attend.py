@@ -23,19 +23,16 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """One stream, the same in every layer.
+    """One stream, the same in every layer."""
 
-    Attributes:
-      mask: float32 [B or 1, Q or 1, K] added to the scores, or None.
-      segments: [B, Q, K], 1 where segments differ, or None.
-      positions: int32 [B, P], which rows of the segment; None = all T in order.
-      gate: float32 [B or 1, Q] factor of the attention vector, 0 for a row
-        that sees nothing; None = 1.
-    """
-
+    # float32 [B or 1, Q or 1, K] added to the scores, or None
     mask: tf.Tensor | None = None
+    # [B, Q, K], 1 where segments differ, or None
     segments: tf.Tensor | None = None
+    # int32 [B, P], which rows of the segment; None = all T in order
     positions: tf.Tensor | None = None
+    # float32 [B or 1, Q] factor of the attention vector, 0 for a row that sees
+    # nothing; None = 1
     gate: tf.Tensor | None = None
 
 

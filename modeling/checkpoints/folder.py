@@ -31,14 +31,11 @@ _FOOTER = bytes.fromhex("57fb808b247547db")
 
 @dataclasses.dataclass(frozen=True)
 class Newest:
-    """The newest whole checkpoint of a folder.
-
-    Attributes:
-      why: one line where it is not what the `checkpoint` file names, or where
-        newer files are not whole; else empty.
-    """
+    """The newest whole checkpoint of a folder."""
 
     prefix: str
+    # one line where it is not what the `checkpoint` file names, or where newer
+    # files are not whole; else empty
     why: str = ""
 
 

@@ -21,15 +21,12 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class Best(NamedTuple):
-    """What `best/` of a folder holds.
-
-    Attributes:
-      metric: its name; None in folders of versions that did not save it.
-    """
+    """What `best/` of a folder holds."""
 
     path: str
     step: int
     value: float
+    # its name; None in folders of versions that did not save it
     metric: str | None
 
 

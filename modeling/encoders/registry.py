@@ -16,32 +16,25 @@ DEFAULT = "xlnet"
 
 @dataclasses.dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder's row.
-
-    Attributes:
-      config: "module:class" of its configuration.
-      model: "module:class" of its `Encoder`.
-      groups: "module:name" of its rules for the optimizer's groups.
-      hugging_face: "module:class" of its names in Hugging Face folders; "" =
-        there are none.
-      original: "module" that stacks and unstacks its arrays for TF1
-        checkpoints; "" = there are none.
-      state_dict: "module" that reads the `state_dict` of its PyTorch release;
-        "" = there is none.
-      lm_head: "module:class" of what makes logits of hidden states.
-      pooler: "module:class" of what makes one vector of a row.
-    """
+    """An encoder's row."""
 
     model_type: str
-    config: str
-    model: str
-    groups: str
+    config: str  # "module:class" of its configuration
+    model: str  # "module:class" of its `Encoder`
+    groups: str  # "module:name" of its rules for the optimizer's groups
+    # "module:class" of its names in Hugging Face folders; "" = there are none
     hugging_face: str
     config_file: str
     capabilities: Capabilities
+    # "module" that stacks and unstacks its arrays for TF1 checkpoints; "" =
+    # there are none
     original: str = ""
+    # "module" that reads the `state_dict` of its PyTorch release; "" = there is
+    # none
     state_dict: str = ""
+    # "module:class" of what makes logits of hidden states
     lm_head: str = "modeling.heads.language_model:LanguageModelHead"
+    # "module:class" of what makes one vector of a row
     pooler: str = "modeling.heads.pooling:SequenceSummary"
 
 

@@ -31,13 +31,10 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Dependencies:
-    """A sentence with its targets.
-
-    Attributes:
-      order: places of the targets, from 0, the first predicted first.
-    """
+    """A sentence with its targets."""
 
     tokens: tuple[str, ...]
+    # places of the targets, from 0, the first predicted first
     order: tuple[int, ...]
 
     def seen(self, target: int) -> tuple[set[int], set[int], set[int]]:

@@ -19,16 +19,13 @@ import tensorflow as tf
 
 
 class Packing(NamedTuple):
-    """Where every token goes.
+    """Where every token goes."""
 
-    Attributes:
-      source: int32 [R, T], place of a packed token in the rows laid end to
-        end, -1 = none.
-      place: int32 [N, T], place of a row's token in the packed rows laid end
-        to end; that of padding means nothing.
-    """
-
+    # int32 [R, T], place of a packed token in the rows laid end to end, -1 =
+    # none
     source: tf.Tensor
+    # int32 [N, T], place of a row's token in the packed rows laid end to end;
+    # that of padding means nothing
     place: tf.Tensor
 
     def pack(self, x: tf.Tensor) -> tf.Tensor:

@@ -39,19 +39,13 @@ class InputRow:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the columns of a file go.
+    """Where the columns of a file go."""
 
-    Attributes:
-      texts: column of each input, in order; names, or numbers from 0.
-      label, key: columns of the true label and of the row's key, or None.
-      rest: the last input takes all columns from its own on.
-      join: makes one text of all `texts`, for sets that join theirs.
-    """
-
-    texts: tuple
-    label: object = None
-    key: object = None
-    rest: bool = False
+    texts: tuple  # column of each input, in order; names, or numbers from 0
+    label: object = None  # column of the true label, or None
+    key: object = None  # column of the row's key, or None
+    rest: bool = False  # the last input takes all columns from its own on
+    # makes one text of all `texts`, for sets that join theirs
     join: Callable[[list[str]], str] | None = None
 
 

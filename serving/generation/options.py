@@ -27,11 +27,7 @@ def max_chars_setting(most: int = 50000) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions(Checked):
-    """A pretrained checkpoint.
-
-    Attributes:
-      text: what is said about text handling; records rule.
-    """
+    """A pretrained checkpoint."""
 
     checkpoint: str = setting(
         REQUIRED,
@@ -44,6 +40,7 @@ class ModelOptions(Checked):
         "SentencePiece file; spiece.model beside the checkpoint if not given.",
         released=VOCABULARY,
     )
+    # what is said about text handling; records rule
     text: TextChoice | None = None
     checkpoint_choice: str = choice_setting()
     part: str = part_setting()

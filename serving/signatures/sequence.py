@@ -30,18 +30,14 @@ EXAMPLE_TEXTS = (
 
 
 class Signature(NamedTuple):
-    """One way to call the exported model.
+    """One way to call the exported model."""
 
-    Attributes:
-      function: keyword tensors -> dict of tensors, batch first.
-      example: a small request, values that `tf.constant` takes.
-      meaning: one line for `signature.json`.
-    """
-
+    # keyword tensors -> dict of tensors, batch first
     function: Callable[..., dict[str, tf.Tensor]]
     inputs: dict[str, tf.TensorSpec]
+    # a small request, values that `tf.constant` takes
     example: dict[str, object]
-    meaning: str
+    meaning: str  # one line for `signature.json`
 
 
 class Context(NamedTuple):

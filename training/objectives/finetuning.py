@@ -28,17 +28,14 @@ def inputs_of(batch: Batch) -> dict:
 
 
 class RowLosses(NamedTuple):
-    """Losses of a batch before they are summed, float32 of like shapes.
-
-    Attributes:
-      counts: 1 where it counts, 0 for padding; what metrics divide by.
-      right: 1 where the answer is right; None for a head without accuracy.
-      weights: what losses are multiplied with and divided by; None = counts.
-    """
+    """Losses of a batch before they are summed, float32 of like shapes."""
 
     losses: tf.Tensor
+    # 1 where it counts, 0 for padding; what metrics divide by
     counts: tf.Tensor
+    # 1 where the answer is right; None for a head without accuracy
     right: tf.Tensor | None = None
+    # what losses are multiplied with and divided by; None = counts
     weights: tf.Tensor | None = None
 
 
