@@ -35,30 +35,21 @@ class Summary:
 
 
 class HuggingFaceNames:
-    """Base of the encoders' `HuggingFace` classes.
-
-    Attributes:
-      ours: scope of our encoder.
-      scope: of their encoder in a model with a head.
-      around, layer: names below these two scopes, and below those of a layer.
-      layer_scope: of a layer of theirs, by its number.
-      ties: (a stored copy, what it must be equal to), their names.
-      buffers: ends of names that hold no weights.
-      projection: canonical name of a weight that only a summary with a
-        projection has.
-      token_ids: key of their `config.json` -> (our name of the symbol, what
-        their class takes without the key).
-    """
+    """Base of the encoders' `HuggingFace` classes."""
 
     class_prefix: str
-    ours: str
-    scope: str
-    around: Names
-    layer: Names
-    layer_scope: str
+    ours: str  # scope of our encoder
+    scope: str  # of their encoder in a model with a head
+    around: Names  # below these two scopes
+    layer: Names  # below those of a layer
+    layer_scope: str  # of a layer of theirs, by its number
+    # (a stored copy, what it must be equal to), their names
     ties: tuple[tuple[str, str], ...] = ()
-    buffers: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()  # ends of names that hold no weights
+    # canonical name of a weight that only a summary with a projection has
     projection: str = f"{SUMMARY_SCOPE}/summary/kernel"
+    # key of their `config.json` -> (our name of the symbol, what their class
+    # takes without the key)
     token_ids: Mapping[str, tuple[str, int]] = {"pad_token_id": ("pad", 0)}
 
     def names(self, config: Any) -> Names:
