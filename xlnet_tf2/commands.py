@@ -21,6 +21,8 @@ def run(module: str) -> None:
 def __getattr__(name: str):
     first, _, rest = name.partition("_")
     module = name if first == "run" else f"{first}.{rest}"
-    if first in ("run", *xlnet_tf2.LIBRARY) and importlib.util.find_spec(module):
+    if first in ("run", *xlnet_tf2.LIBRARY) and importlib.util.find_spec(
+        module
+    ):
         return functools.partial(run, module)
     raise AttributeError(name)
