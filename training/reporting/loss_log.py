@@ -32,15 +32,9 @@ class LossLog:
         files.write_text(self.path, self._text)
 
     def append(self, first_step: int, names: list[str], rows: np.ndarray):
-        """Adds steps `first_step`, `first_step + 1`, ...
+        """Adds float32 [steps, columns] of `first_step` (from 1), and on.
 
-        Args:
-          first_step: number of the first step (the first of a run is 1).
-          names: columns of `rows`.
-          rows: float32 [steps, columns].
-
-        Raises:
-          UserError: the disk is full, or the columns changed.
+        Raises UserError: the disk is full, or the columns changed.
         """
         header = "\t".join(["step", *names])
         text = ""

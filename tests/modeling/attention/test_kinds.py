@@ -1,5 +1,7 @@
 """Another kind of attention is a class and a row: Shaw's, as an example."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +16,22 @@ from modeling.ops.context import LayerContext
 from tests.modeling.layer_checks import check_layer
 
 CLIP = 2
+
+
+class ShawKeys(NamedTuple):
+    """Keys and values [N, B, K, H], and the keys of distances [T, K, H]."""
+
+    k: tf.Tensor
+    v: tf.Tensor
+    a: tf.Tensor
+
+    def attend(self, queries, stream, seed=None, rate=0.0):
+        scores = tf.matmul(queries, self.k, transpose_b=True)
+        scores += tf.einsum("nbqh,qkh->nbqk", queries, self.a)
+        scores = tf.cast(scores, tf.float32) * self.k.shape[-1] ** -0.5
+        if stream.mask is not None:
+            scores += stream.mask
+        return tf.matmul(tf.cast(tf.nn.softmax(scores), self.v.dtype), self.v)
 
 
 @tf_keras.utils.register_keras_serializable("tests")
@@ -31,17 +49,7 @@ class ShawAttention(Attention):
         i = tf.range(query_len)[:, tf.newaxis] + tf.shape(k)[2] - query_len
         gap = tf.clip_by_value(tf.range(tf.shape(k)[2]) - i, -CLIP, CLIP)
         rows = tf.cast(self.distances, k.dtype)
-        return k, v, tf.gather(rows, gap + CLIP)  # [T, K, H]
-
-    def attend(self, q, keys, stream, context):
-        k, v, a = keys
-        q = tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
-        scores = tf.matmul(q, k, transpose_b=True)
-        scores += tf.einsum("nbqh,qkh->nbqk", q, a)
-        scores = tf.cast(scores, tf.float32) * self.d_head**-0.5
-        if stream.mask is not None:
-            scores += stream.mask
-        return tf.matmul(tf.cast(tf.nn.softmax(scores), v.dtype), v)
+        return ShawKeys(k, v, tf.gather(rows, gap + CLIP))
 
 
 @pytest.fixture(autouse=True)
