@@ -14,10 +14,10 @@ import os
 from absl import flags
 
 from common import files
+from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from flags import app
-from training import compare
-from training.reporting import loss_log
+from training.reporting import loss_log, run_record
 
 FLAGS = flags.FLAGS
 FILE_NAME = "plateau.json"
@@ -40,8 +40,12 @@ def measured(model_dir: str, unigram_entropy: float) -> dict[str, float]:
 
 def main() -> None:
     """Reads the run and writes the file."""
-    run_flags = compare.read_run(FLAGS.model_dir)["flags"]
-    manifest = PretrainingManifest.load(run_flags["data_dir"])
+    path = os.path.join(FLAGS.model_dir, run_record.FILE_NAME)
+    record = files.read_json_object(path, "wanted the --model_dir of a run")
+    data_dir = (record.get("flags") or {}).get("data_dir")
+    if not data_dir:
+        raise UserError(f"{path}: wanted `data_dir` among the flags of a run")
+    manifest = PretrainingManifest.load(data_dir)
     numbers = measured(FLAGS.model_dir, manifest.unigram_entropy)
     path = os.path.join(FLAGS.model_dir, FILE_NAME)
     files.write_json(path, numbers)
