@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.classifier import held_out as held_out_module
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
-from data.finetuning.features.pair_features import join_segments, without_blank
 from data.finetuning.options import ClassifierDataOptions
 
 
@@ -85,16 +83,3 @@ def test_what_is_refused(tmp_path):
     write_rows(tmp_path, 4, "dev.jsonl")
     with pytest.raises(UserError, match=r"but there is .*dev\.jsonl"):
         texts(tmp_path, "train", dev_fraction=0.5)
-
-
-def test_a_blank_second_text_has_no_sep():
-    """`if tokens_b` of the original: the row is that of one text."""
-    ids = SymbolIds(unk=0, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
-    one = join_segments([[11, 12, 13]], 5, ids)
-    blank = join_segments(without_blank([[11, 12, 13], []]), 5, ids)
-    assert blank == one
-    assert blank.ids == [11, 12, 13, 4, 3]
-    # The first text keeps its SEP, a third one moves up.
-    assert join_segments(without_blank([[], [9]]), 8, ids).ids == [4, 9, 4, 3]
-    moved = join_segments(without_blank([[1], [], [2]]), 8, ids)
-    assert moved == join_segments([[1], [2]], 8, ids)

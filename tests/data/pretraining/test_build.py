@@ -2,24 +2,22 @@
 
 import pathlib
 import shutil
-import tarfile
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.corpus import corpus_plan
-from data.corpus import documents as corpus
 from data.pretraining import build
 from data.pretraining import report as record_report
 from data.pretraining.block_builder import BlockBuilder
-from data.pretraining.lanes import LaneReader
-from data.pretraining.manifest import PretrainingManifest
-from data.pretraining.options import InspectOptions, ReaderOptions
+from data.pretraining.build import unigram_entropy
+from data.pretraining.options import InspectOptions
 from data.records.block_builder import block_summary_name
+from tests.conftest import ROOT
 from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds
-from tests.golden import FIRST_FORMAT
 
 
 @pytest.fixture(scope="module")
@@ -59,47 +57,6 @@ def test_files_of_documents_give_the_bytes_of_one_file(folder, sizes):
     assert len({f.block for f in a.files}) > 2
     # Before, each file was filled up to whole lanes of five segments.
     assert a.empty_share("train") == b.empty_share("train") < 0.1
-
-
-@pytest.mark.parametrize("name", ["text", "gzip", "jsonl"])
-def test_runs_cover_all_files_in_order(tmp_path, name):
-    import gzip
-    import json
-
-    rng = np.random.default_rng(0)
-    paths, wanted = [], []
-    for number in range(40):
-        lines = [
-            f"{number} {i} " + "x" * int(rng.integers(60)) for i in range(4)
-        ]
-        data = "\n".join(lines) + "\n"
-        wanted.append(lines)
-        if name == "jsonl":
-            data = json.dumps({"text": data}) + "\n"
-        elif number % 3:
-            data += "\n"
-        path = (
-            tmp_path / f"{number:02d}.{'jsonl' if name == 'jsonl' else 'txt'}"
-        )
-        if name == "gzip":
-            path = path.with_suffix(".txt.gz")
-            path.write_bytes(gzip.compress(data.encode()))
-        else:
-            path.write_text(data)
-        paths.append(str(path))
-    (tmp_path / "empty.txt").write_text("")
-    paths.insert(7, str(tmp_path / "empty.txt"))
-    runs = corpus_plan.plan_corpus(paths, 900)
-    assert 3 < len(runs) < 20
-    assert max(len(parts) for parts in runs) > 3
-    reader, found = corpus.BlockReader(), []
-    for parts in runs:
-        documents, digest = corpus.read_run(parts, reader)
-        assert digest == corpus.read_parts(parts, reader)[1]
-        found += [d.lines for d in documents]
-    assert found == wanted
-    size = [sum(p.end - p.start for p in parts) for parts in runs]
-    assert min(size[:-1]) >= 900 and max(size) < 900 + 600
 
 
 # --- Changed text -------------------------------------------------------------
@@ -275,65 +232,21 @@ def test_too_many_empty_records_are_an_error(folder):
     assert f"{share:.1%} of the records are empty" in text
 
 
-def test_the_report_gives_rates_and_empty_records(folder, capsys):
-    manifest = builds.run(folder, "report", quiet=False, dev_fraction=0.2)
-    text = capsys.readouterr().out
-    for split in ("train", "dev"):
-        wanted, found = manifest.target_rates(split)
-        assert f"{split}: {manifest.empty_share(split):.1%} of the" in text
-        assert f"wanted {wanted:.4f} of the tokens, found {found:.4f}" in text
-    assert manifest.target_rates("train")[1] == pytest.approx(1 / 6, rel=0.03)
-    assert "are lost" not in text
-    builds.run(folder, "few", quiet=False, num_predict=4)
-    assert "of the targets are lost: --num_predict=4" in capsys.readouterr().out
+def test_unigram_entropy():
+    found = unigram_entropy(np.asarray([2, 2, 0]), np.asarray([0, 0, 4]))
+    assert found["train_entropy"] == pytest.approx(np.log(2))
+    assert found["dev_cross_entropy"] == pytest.approx(np.log(7))
 
 
-# --- Records of format 1 ------------------------------------------------------
-
-# Of all batches of two rows with seed 1, made by the code of format 1.
-_DIGESTS = {
-    "": "dfc0973f00a6555071c8ddcd3ccaee548d42d9dd36d7fdb6c9bd9aaf14590195",
-    "resample_permutation": (
-        "63cb52baf49166c7438859e9e18ca8b8db74ed66da8da5586b19f11e9fe43a4b"
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def first_format(tmp_path_factory):
-    path = tmp_path_factory.mktemp("format1")
-    with tarfile.open(FIRST_FORMAT) as archive:
-        archive.extractall(path, filter="data")
-    return str(path / "records")
-
-
-@pytest.mark.parametrize("draw", _DIGESTS)
-def test_records_of_format_1_are_read_as_they_were(first_format, draw):
-    import hashlib
-
-    manifest = PretrainingManifest.load(first_format)
-    assert manifest.format_version == 1
-    options = ReaderOptions(
-        global_batch=2, seed=1, repeat=False, **({draw: True} if draw else {})
+def call(*arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True
     )
-    digest = hashlib.sha256()
-    for chunk in LaneReader(manifest, options).chunks():
-        for name in sorted(chunk):
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(chunk[name]).tobytes())
-    assert digest.hexdigest() == _DIGESTS[draw]
 
 
-def test_targets_of_format_1_are_not_drawn_anew(first_format):
-    manifest = PretrainingManifest.load(first_format)
-    options = ReaderOptions(global_batch=2, resample_targets=True)
-    with pytest.raises(UserError, match="found .* of --sampler=context"):
-        LaneReader(manifest, options)
-
-
-def test_format_1_is_inspected(first_format):
-    lines = []
-    record_report.check_directory(
-        PretrainingManifest.load(first_format), lines.append
+def test_workers_import_no_tensorflow():
+    code = (
+        "import sys, data.pretraining.build, data.records.beam, data.pretraining.lanes\n"
+        "sys.exit('tensorflow' in sys.modules)"
     )
-    assert "found not known" in lines[-1]
+    assert call("-c", code).returncode == 0

@@ -1,4 +1,4 @@
-"""Builds of several sources: counts, weights, nothing held out is trained on."""
+"""What blocks take of several sources; nothing held out is trained on."""
 
 import re
 
