@@ -1,4 +1,4 @@
-"""The commands: one line for errors, status, and no TensorFlow in workers."""
+"""The command: one line for errors, and its status."""
 
 import subprocess
 import sys
@@ -37,11 +37,3 @@ def test_build_and_inspect(tmp_path):
     assert "order of prediction" in shown.stdout, shown.stderr
     missing = call("-m", "data.inspect", f"--data_dir={tmp_path}/no")
     assert missing.returncode == 1 and missing.stderr.count("\n") == 1
-
-
-def test_workers_import_no_tensorflow():
-    code = (
-        "import sys, data.pretraining.build, data.records.beam, data.pretraining.lanes\n"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert call("-c", code).returncode == 0
