@@ -1,22 +1,144 @@
-"""What sharing, files and sizes of BERT and ALBERT mean."""
-
-import json
-import pathlib
+"""BERT and ALBERT: Hugging Face's numbers, sharing, packed rows."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from modeling import PretrainingModel
-from modeling.checkpoints import conversion, hf
+from modeling import ClassificationModel, PretrainingModel
+from modeling.attention import plain
+from modeling.attention.relative import probabilities
+from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
-from modeling.command_options import ConvertOptions
-from modeling.encoders import registry
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from tests.modeling.encoders import golden_encoders as g
 from training.optim.variable_groups import build_groups
 from training.run_options import OptimizerOptions
+
+CASES = g.cases("bert", "albert")
+SECOND = {"nsp": "next_sentence_label", "sop": "sentence_order_label"}
+
+
+def _inputs(arrays, kind):
+    stored = g.below(arrays, f"{kind}/in")
+    return {
+        "input_ids": stored["input_ids"],
+        "segment_ids": stored["token_type_ids"],
+        "input_mask": None if kind == "nopad" else stored["attention_mask"],
+    }
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, golden):
+    folder = golden / "encoders"
+    weights = g.read(folder, request.param)
+    return g.arrays_of(folder, request.param), weights, folder / request.param
+
+
+def _states(encoder, hidden_states, inputs):
+    """The states with those within ALBERT's groups, as the golden ones."""
+    mask = plain.mask_of(inputs["input_mask"])
+    inner = encoder.config.inner_layers
+    states, layers = [hidden_states[0]], encoder.applied_layers()
+    for i, state in enumerate(hidden_states[1:]):
+        x = hidden_states[i]
+        if i == 0 and encoder.mapping is not None:
+            x = encoder.mapping(x)
+        for layer in layers[i * inner : (i + 1) * inner - 1]:
+            x = layer(x, mask)
+            states.append(x)
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("kind", ["pad", "nopad"])
+def test_states_losses_and_gradients(case, kind):
+    arrays, weights, folder = case
+    model, inputs = weights.model, _inputs(arrays, kind)
+    second = "nsp" if f"{kind}/nsp_logits" in arrays else "sop"
+    assert weights.head == "pretraining"
+    with tf.GradientTape(persistent=True) as tape:
+        out = model(**inputs, output_hidden_states=True)
+        logits = model.lm_logits(out.sequence_output)
+        mlm = g.mean_loss(logits, arrays[f"{kind}/in/labels"])
+        pair = model.next_sentence_logits(
+            out.sequence_output, input_mask=inputs["input_mask"]
+        )
+        labels = arrays[f"{kind}/in/{SECOND[second]}"]
+        pair_loss = g.mean_loss(pair, labels)
+        loss = mlm + pair_loss
+    states = g.below(arrays, f"{kind}/hidden")
+    mapped = states.pop("embedding_hidden_mapping_in", None)
+    g.assert_close(out.hidden_states[0], states.pop("embeddings"), "embeddings")
+    if mapped is not None:
+        computed = model.encoder.mapping(out.hidden_states[0])
+        g.assert_close(computed, mapped, "mapping")
+    assert len(out.hidden_states) == model.config.n_layer + 1
+    layer_states = _states(model.encoder, out.hidden_states, inputs)
+    assert len(states) == len(layer_states) - 1 > 0
+    for name, wanted in states.items():
+        state = layer_states[int(name.removeprefix("layer_")) + 1]
+        g.assert_close(state, wanted, name)
+    for name, computed in (
+        ("mlm_logits", logits),
+        (f"{second}_logits", pair),
+        ("mlm_loss", mlm),
+        (f"{second}_loss", pair_loss),
+        ("loss", loss),
+    ):
+        g.assert_close(computed, arrays[f"{kind}/{name}"], name)
+    pooled = model.pooler(out.sequence_output, input_mask=inputs["input_mask"])
+    g.assert_close(pooled, arrays[f"{kind}/pooled"], "pooled")
+    wanted = g.below(arrays, f"{kind}/grad")
+    if wanted:
+        g.assert_gradients(tape, loss, model, "pretraining", wanted)
+    if alone := g.below(arrays, f"{kind}/grad_mlm"):
+        g.assert_gradients(tape, mlm, model, "pretraining", alone, False)
+
+
+def test_attention_probabilities(case):
+    arrays, weights, folder = case
+    encoder = weights.model.encoder
+    for kind in ("pad", "nopad"):
+        inputs = _inputs(arrays, kind)
+        output = encoder(**inputs, output_hidden_states=True)
+        states = _states(encoder, output.hidden_states, inputs)
+        layers = encoder.applied_layers()
+        for i, wanted in g.below(arrays, f"{kind}/attention").items():
+            x = states[int(i)]
+            if int(i) == 0 and encoder.mapping is not None:
+                x = encoder.mapping(x)
+            q, k, _ = layers[int(i)].attention.heads(x)
+            mask = plain.mask_of(inputs["input_mask"])
+            p = probabilities(plain.scores(q, k, mask), tf.float32)
+            made = tf.transpose(p, [1, 0, 2, 3])
+            g.assert_close(made, wanted, f"{kind} layer {i}")
+
+
+def test_classification(case):
+    arrays, weights, folder = case
+    classes = arrays["cls/weight/classifier.weight"].shape[0]
+    model = ClassificationModel(weights.config, classes)
+    assert model.summary_type == "first"
+    report = checkpoints.restore(model, str(folder), require="encoder")
+    # The pooler comes along: only the classifier is new.
+    assert set(report.fresh) == {
+        "model/classification/logit/kernel",
+        "model/classification/logit/bias",
+    }
+    model.class_dense.kernel.assign(arrays["cls/weight/classifier.weight"].T)
+    model.class_dense.bias.assign(arrays["cls/weight/classifier.bias"])
+    inputs = _inputs(arrays, "pad")
+    inputs["input_ids"] = arrays["cls/in/input_ids"]
+    with tf.GradientTape() as tape:
+        logits = model(**inputs)
+        loss = g.mean_loss(logits, arrays["cls/in/labels"])
+    g.assert_close(logits, arrays["cls/logits"], "logits")
+    g.assert_close(loss, arrays["cls/loss"], "loss")
+    g.assert_gradients(
+        tape, loss, model, "classification", g.below(arrays, "cls/grad"), False
+    )
+
 
 TINY = dict(vocab_size=19, d_model=8, n_layer=3, n_head=2, d_inner=12)
 ALBERT = AlbertConfig(
@@ -120,123 +242,6 @@ def test_rates_by_layer_are_refused_where_layers_are_shared():
     groups = build_groups(bert, 3, options)
     assert groups["model/bert/layer_0/ff/layer_1/kernel"].lr_multiplier == 0.25
     assert not groups["model/bert/layer_0/attention/q/bias"].decayed
-
-
-@pytest.mark.parametrize("config", [BertConfig(**TINY), ALBERT])
-def test_the_file_reads_back(config, tmp_path):
-    changed = config.replace(dropout=0.3, extra={"pad_token_id": 0})
-    path = registry.write_config(str(tmp_path), changed)
-    assert path.endswith("config.json")
-    assert registry.read_config(path) == changed
-    assert registry.config_from_dict(changed.to_dict()) == changed
-    assert json.loads(pathlib.Path(path).read_text())["hidden_size"] == 8
-    assert registry.config_file_in(str(tmp_path)) == path
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"hidden_size": 9}, "multiple of `n_head`"),
-        ({"hidden_act": "swish"}, "hidden_act.*'swish'"),
-        ({"num_hidden_layers": 0}, "n_layer.*>= 1"),
-        ({"hidden_dropout_prob": 1.0}, "must be in"),
-        ({"position_embedding_type": "relative_key"}, "absolute"),
-        ({"is_decoder": True}, "is_decoder"),
-        ({"d_model": 16}, "disagree"),
-    ],
-)
-def test_a_wrong_file_is_one_line(change, message, tmp_path):
-    path = tmp_path / "config.json"
-    fields = json.loads(BertConfig(**TINY).to_json())
-    path.write_text(json.dumps(fields | change))
-    with pytest.raises(UserError, match=message) as caught:
-        registry.read_config(str(path))
-    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_memory_is_refused():
-    config = BertConfig(**TINY)
-    assert config.with_memory(None) is config
-    with pytest.raises(UserError, match="bert has no memory"):
-        config.with_memory(4)
-
-
-@pytest.mark.parametrize("case", g.cases("bert", "albert", "modernbert"))
-def test_folders_come_back_bit_for_bit(case, golden, tmp_path):
-    from safetensors.numpy import load_file
-
-    folder = golden / "encoders" / case
-    native, back = str(tmp_path / "native"), str(tmp_path / "hf")
-    for options in (
-        ConvertOptions("hf", "native", str(folder), native),
-        ConvertOptions("native", "hf", native, back),
-    ):
-        conversion.convert(options)
-    wanted = load_file(folder / "model.safetensors")
-    read_back = load_file(f"{back}/model.safetensors")
-    assert set(read_back) == set(wanted)
-    for name, value in wanted.items():
-        assert read_back[name].dtype == value.dtype
-        np.testing.assert_array_equal(read_back[name], value, err_msg=name)
-    theirs = json.loads((folder / "config.json").read_text())
-    ours = json.loads(pathlib.Path(back, "config.json").read_text())
-    assert {k: ours.get(k) for k in theirs} == theirs
-
-
-@pytest.mark.parametrize("head", ["multiple_choice", "token_classification"])
-def test_heads_of_their_classes(head, tmp_path):
-    from modeling.heads import table
-
-    shapes = {
-        "model/token_classification/logit/kernel": [8, 3],
-        "pooler/projection/kernel": [8, 8],
-    }
-    model = table.build(head, ALBERT, shapes)
-    arrays = {n: v.numpy() for n, v in named_variables(model).items()}
-    hf.write_weights(str(tmp_path), arrays, ALBERT, head)
-    hf.write_config(str(tmp_path), ALBERT, head, arrays)
-    again, read_head, left_out = hf.read_weights(str(tmp_path), ALBERT)
-    assert read_head == head and set(again) == set(arrays) and not left_out
-    for name, value in arrays.items():
-        np.testing.assert_array_equal(again[name], value)
-
-
-def test_a_question_answering_head_has_no_place_there(tmp_path):
-    from modeling import SpanModel
-
-    model = SpanModel(ALBERT)
-    arrays = {n: v.numpy() for n, v in named_variables(model).items()}
-    with pytest.raises(UserError, match="no place for"):
-        hf.write_weights(str(tmp_path), arrays, ALBERT, "span")
-
-
-def test_old_names_and_buffers_of_theirs(golden, tmp_path):
-    """Released BERTs call gains gamma and keep the tied decoder."""
-    from safetensors.numpy import load_file, save_file
-
-    folder = next(
-        golden / "encoders" / c for c in g.cases("bert") if c != "missing"
-    )
-    arrays = load_file(folder / "model.safetensors")
-    config = registry.read_config(str(folder / "config.json"))
-    wanted = hf.read_weights(str(folder), config).arrays
-    old = {}
-    for name, value in arrays.items():
-        if "LayerNorm" in name:
-            name = name.replace("weight", "gamma").replace("bias", "beta")
-        old[name] = value
-    words = "bert.embeddings.word_embeddings.weight"
-    old["cls.predictions.decoder.weight"] = old[words]
-    old["bert.embeddings.position_ids"] = np.arange(5)[np.newaxis]
-    save_file(old, tmp_path / "model.safetensors")
-    text = (folder / "config.json").read_text()
-    (tmp_path / "config.json").write_text(text)
-    found, head, _ = hf.read_weights(str(tmp_path), config)
-    assert head == "pretraining" and set(found) == set(wanted)
-    old["cls.predictions.decoder.weight"] = old[words] + 1
-    save_file(old, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match="differs from"):
-        hf.read_weights(str(tmp_path), config)
 
 
 def test_packed_rows_equal_rows_of_their_own():

@@ -1,14 +1,18 @@
-"""ModernBERT against Hugging Face's numbers: padded, packed, backward."""
+"""ModernBERT: Hugging Face's numbers, long rows and packed ones."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import ClassificationModel
-from modeling.attention import plain, rotary
+from modeling import ClassificationModel, PretrainingModel
+from modeling.attention import plain
 from modeling.attention.relative import probabilities
 from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.names import named_variables
+from modeling.encoders.modernbert.config import ModernBertConfig
 from tests.modeling.encoders import golden_encoders as g
+from training.optim.variable_groups import build_groups
+from training.run_options import OptimizerOptions
 
 
 @pytest.fixture(scope="module", params=g.cases("modernbert"))
@@ -154,15 +158,91 @@ def test_classification(case, pooling):
     g.assert_gradients(tape, loss, model, "classification", wanted, False)
 
 
-def test_the_rotation_is_the_half_split_one():
-    cos, sin = rotary.table(tf.constant([1]), 4, 100.0)
-    x = tf.reshape(tf.constant([1.0, 2.0, 3.0, 4.0]), [1, 1, 1, 4])
-    a, b = 1.0, 0.1  # angles: 100^0, 100^(-2/4)
-    wanted = [
-        np.cos(a) - 3 * np.sin(a),
-        2 * np.cos(b) - 4 * np.sin(b),
-        3 * np.cos(a) + np.sin(a),
-        4 * np.cos(b) + 2 * np.sin(b),
-    ]
-    rotated = rotary.rotate(x, cos[tf.newaxis], sin[tf.newaxis])[0, 0, 0]
-    np.testing.assert_allclose(rotated, wanted, rtol=1e-5)
+TINY = ModernBertConfig(
+    vocab_size=23,
+    d_model=8,
+    n_layer=4,
+    n_head=2,
+    d_inner=6,
+    local_window=4,
+    max_position_embeddings=64,
+)
+
+
+@pytest.mark.parametrize(
+    "config, encoder, whole, millions",
+    [
+        (ModernBertConfig.base(), 149_014_272, 149_655_232, (149.0, 149.7)),
+        (ModernBertConfig.large(), 394_781_696, 395_881_664, (394.8, 395.9)),
+    ],
+)
+def test_parameters_of_the_recipes(config, encoder, whole, millions):
+    with tf.Graph().as_default():
+        model = PretrainingModel(config)
+        sizes = {
+            name: variable.shape.num_elements()
+            for name, variable in named_variables(model).items()
+        }
+    of_the_encoder = [n for n in sizes if n.startswith(model.encoder.scope)]
+    assert sum(sizes[n] for n in of_the_encoder) == encoder
+    assert sum(sizes.values()) == whole
+    rounded = (round(encoder / 1e6, 1), round(whole / 1e6, 1))
+    assert rounded == millions
+    assert [n for n in sizes if n.endswith("/bias")] == ["model/lm_loss/bias"]
+    groups = build_groups(sizes, config.n_layer, OptimizerOptions())
+    assert {g.layer for g in groups.values()} >= {-1, None, config.n_layer - 1}
+    assert not groups["model/modernbert/final/LayerNorm/gamma"].decayed
+
+
+def random_model():
+    model = PretrainingModel(TINY)
+    for i, variable in enumerate(model.variables):
+        if variable.shape.rank > 1:
+            values = tf.random.stateless_normal(variable.shape, [3, i])
+            variable.assign(0.3 * values)
+    return model
+
+
+def test_long_rows_take_the_blocks_and_equal_packed_ones():
+    """Blocks, several documents in a row, and padding: the same numbers."""
+    model = random_model().encoder
+    rng = np.random.default_rng(5)
+    lengths = (9, 13, 6)
+    texts = [rng.integers(0, 23, n) for n in lengths]
+    row = np.concatenate([*texts, [0, 0]])[np.newaxis]
+    documents = np.repeat([1, 2, 3, 0], [*lengths, 2])[np.newaxis]
+    positions = np.concatenate(
+        [np.arange(n) for n in (*lengths, 2)], dtype=np.int32
+    )[np.newaxis]
+    packed = model(
+        row,
+        input_mask=(documents > 0).astype(np.int32),
+        positions=positions,
+        documents=documents,
+    ).sequence_output[0]
+    assert model.surroundings(row)[1].mask.blocks > 0
+    start = 0
+    for text in texts:
+        alone = model(text[np.newaxis]).sequence_output[0]
+        own = packed[start : start + len(text)]
+        np.testing.assert_allclose(own, alone, atol=2e-5)
+        start += len(text)
+
+
+def test_dropout_and_recomputation():
+    config = TINY.replace(dropout=0.1, dropatt=0.2, mlp_dropout=0.3)
+    plain = PretrainingModel(config)
+    again = PretrainingModel(config, recompute="layer")
+    for a, b in zip(plain.variables, again.variables, strict=True):
+        b.assign(a)
+    ids, seed = np.arange(20).reshape([2, 10]), tf.constant([3, 4])
+    results = []
+    for model in (plain, again):
+        kernel = model.encoder.blocks[1].kernel_1
+        with tf.GradientTape() as tape:
+            out = model(ids, training=True, seed=seed).sequence_output
+            loss = tf.reduce_sum(out**3)
+        results.append((out, tape.gradient(loss, kernel)))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+    assert np.abs(results[0][0] - plain(ids).sequence_output).max() > 0.01

@@ -14,7 +14,7 @@ from modeling.heads.language_model import LanguageModelHead
 from modeling.heads.pooling import AttentionPooling, SequenceSummary
 from modeling.ops.feed_forward import FeedForward
 from modeling.ops.normalization import LayerNorm
-from tests.modeling.layer_checks import check_layer
+from tests.modeling.properties.layer_checks import check_layer
 
 B, T, D = 2, 5, 12
 CONFIG = XLNetConfig(

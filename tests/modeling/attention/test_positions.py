@@ -1,44 +1,18 @@
-"""The original's functions one by one, and hand-written rows."""
-
-import re
+"""Tables of positions and shifts: the original's, and by two methods."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import losses
-from modeling.attention import masks, memory, positions, relative
-from modeling.attention.attend import Stream
-from modeling.ops import feed_forward
+from modeling.attention import positions
 from tests.modeling.golden import golden_util
-
-
-@pytest.fixture(scope="module")
-def units(golden):
-    return golden_util.load(golden, "units")
-
-
-def _cases(units, pattern):
-    found = [
-        (match, units[match.group()])
-        for match in (re.fullmatch(pattern, key) for key in sorted(units))
-        if match
-    ]
-    assert found
-    return found
-
-
-@pytest.mark.shared
-def test_gelu(units):
-    golden_util.assert_close(
-        feed_forward.gelu(units["gelu/x"]), units["gelu/y"]
-    )
+from tests.modeling.golden.golden_util import matching
 
 
 @pytest.mark.shared
 def test_position_table(units):
     pattern = r"relpos/q(\d+)_k(\d+)_(bi|uni)_bd([01])_cl(-?\d+)_b(None|4)"
-    for match, expected in _cases(units, pattern):
+    for match, expected in matching(units, pattern):
         q, k, kind, bi_data, clamp, _ = match.groups()
         bi_data = bi_data == "1"
         table = positions.sinusoid_table(
@@ -54,7 +28,7 @@ def test_position_table(units):
 @pytest.mark.parametrize("method", ["gather", "radix"])
 def test_shift(units, method):
     pattern = r"rel_shift(_uni)?/q(\d+)_k(\d+)/x"
-    for match, x in _cases(units, pattern):
+    for match, x in matching(units, pattern):
         q, k = int(match.group(2)), int(match.group(3))
         expected = units[match.group()[:-1] + "y"]
         x = tf.transpose(x, [3, 2, 0, 1])  # [N, B, T, R]
@@ -75,82 +49,6 @@ def test_shift(units, method):
         np.testing.assert_array_equal(
             z.numpy()[:, used], wanted.numpy()[:, used]
         )
-
-
-@pytest.mark.shared
-def test_causal_mask(units):
-    for match, expected in _cases(units, r"create_mask/q(\d)_m(\d)_sl([01])"):
-        q, m, same = (int(g) for g in match.groups())
-        mask = masks.causal_mask(q, m, bool(same))
-        np.testing.assert_array_equal(tf.cast(mask, tf.float32), expected)
-
-
-@pytest.mark.shared
-def test_update_memory(units):
-    current = tf.transpose(units["cache_mem/curr"], [1, 0, 2])
-    old = tf.transpose(units["cache_mem/prev"], [1, 0, 2])
-    pattern = r"cache_mem/ml(\d+)_rl(None|\d)_prev([01])"
-    for match, expected in _cases(units, pattern):
-        mem_len, reuse = int(match.group(1)), match.group(2)
-        reuse = None if reuse == "None" else int(reuse)
-        previous = old if match.group(3) == "1" else None
-        new = memory.update_memory(current, previous, mem_len, reuse)
-        np.testing.assert_array_equal(tf.transpose(new, [1, 0, 2]), expected)
-        length = memory.update_length(
-            None, 2, 4 if previous is not None else 0, 5, mem_len, reuse
-        )
-        np.testing.assert_array_equal(length, [new.shape[1]] * 2)
-    assert memory.update_memory(current, old, None) is None
-    assert memory.update_memory(current, old, 0) is None
-
-
-@pytest.mark.shared
-def test_relative_attention(units):
-    values = {
-        k.removeprefix("rel_attn_core/"): v
-        for k, v in units.items()
-        if k.startswith("rel_attn_core/")
-    }
-
-    def heads_first(x):  # [len, B, N, H] -> [N, B, len, H]
-        return tf.transpose(x, [2, 1, 0, 3])
-
-    # One direction per row: the unit's positions differ between rows.
-    keys = relative.Keys(
-        heads_first(values["k_head_h"]),
-        heads_first(values["v_head_h"]),
-        heads_first(values["k_head_r"]),
-        3,
-        5,
-    )
-    biases = tuple(values[f"r_{n}_bias"] for n in "wrs")
-    different = tf.transpose(values["seg_mat"][..., 1], [2, 0, 1])
-    mask = tf.transpose(values["attn_mask"][..., 0], [2, 0, 1])
-    for name, segments, bias in (
-        ("out", different, mask * masks.MASK_VALUE),
-        ("out_nomask_noseg", None, 0.0),
-    ):
-        queries = relative.make_queries(
-            tf.transpose(values["q_head"], [1, 0, 2, 3]),
-            biases,
-            None if segments is None else tf.constant(values["seg_embed"]),
-        )
-        scores, _ = relative.masked_scores(
-            queries, keys, Stream(segments=segments)
-        )
-        vector = tf.nn.softmax(scores + bias) @ keys.v
-        golden_util.assert_close(
-            tf.transpose(vector, [2, 1, 0, 3]), values[name], name
-        )
-
-
-@pytest.mark.shared
-def test_lm_loss(units):
-    logits = units["lm_loss/hidden"] @ units["lm_loss/table"].T
-    loss = losses.token_losses(
-        logits + units["lm_loss/bias"], units["lm_loss/target"]
-    )
-    golden_util.assert_close(loss, units["lm_loss/loss"])
 
 
 def test_distances_are_distinct_in_float32():

@@ -11,7 +11,7 @@ from modeling.attention.attend import Stream, Streams
 from modeling.attention.base import Attention
 from modeling.encoders.xlnet import layer as layer_lib
 from modeling.ops.context import LayerContext
-from tests.modeling.layer_checks import check_layer
+from tests.modeling.properties.layer_checks import check_layer
 
 CLIP = 2
 

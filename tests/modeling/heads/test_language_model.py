@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import PretrainingModel, losses
+from modeling import PretrainingModel, XLNetConfig, losses
 from modeling.ops import fused as fusion
 from tests.modeling.golden import golden_util
-
-pytestmark = pytest.mark.shared
 
 # file, segments, target mapping, bi_data, memory fed to the first segment
 CASES = [
@@ -19,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name,segments,mapped,bi_data,fed", CASES)
 @pytest.mark.parametrize(
     "query_shift",
@@ -93,3 +92,52 @@ def _batch(data, s, mapped):
     batch = {k: tf.constant(v) for k, v in batch.items()}
     weight = values["target_mask"].astype(np.float32)
     return batch, tf.constant(values["target"]), tf.constant(weight)
+
+
+MODEL_CONFIG = XLNetConfig(
+    vocab_size=29,
+    d_model=12,
+    n_layer=2,
+    n_head=3,
+    d_head=5,
+    d_inner=20,
+    init_std=0.3,
+)
+IDS = np.random.default_rng(0).integers(0, 29, (4, 7)).astype(np.int32)
+
+
+def test_chunked_lm_loss_equals_the_whole():
+    model = PretrainingModel(MODEL_CONFIG)
+    rng = np.random.default_rng(0)
+    hidden = tf.constant(rng.normal(size=(4, 5, 12)), tf.float32)
+    targets = tf.constant(rng.integers(0, 29, (4, 5)), tf.int32)
+    weights = tf.constant(rng.random((4, 5)) > 0.3, tf.float32)
+    variables = [
+        model.encoder.embeddings.lookup_table,
+        model.lm_head.bias,
+    ]
+
+    @tf.function(autograph=False)
+    def run(chunk_size):
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            sums = model.lm_loss(hidden, targets, weights, chunk_size)
+            loss = sums[0] / sums[1]
+        return sums, tape.gradient(loss, [hidden, *variables])
+
+    sums, gradients = run(None)
+    for chunk_size in (1, 6, 20, 50):
+        other_sums, other_gradients = run(chunk_size)
+        np.testing.assert_allclose(sums, other_sums, rtol=1e-6)
+        for a, b in zip(gradients, other_gradients, strict=True):
+            np.testing.assert_allclose(
+                tf.convert_to_tensor(a), b, atol=1e-6, rtol=1e-5
+            )
+
+
+def test_next_sentence_head():
+    model = PretrainingModel(MODEL_CONFIG, next_sentence=True)
+    hidden = model(IDS).sequence_output
+    assert model.next_sentence_logits(hidden).shape == [4, 2]
+    with pytest.raises(ValueError, match="next_sentence=True"):
+        PretrainingModel(MODEL_CONFIG).next_sentence_logits(hidden)
