@@ -11,8 +11,8 @@ from common.contract.schema import LANGUAGE_MODEL_BATCH
 from common.errors import UserError
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.reader import StreamReader, make_dataset
+from data.language_modeling.reading_schedule import segment_lengths
 from data.language_modeling.stream import TokenStream
-from data.language_modeling.varied_lengths import segment_lengths
 from tests.data.language_modeling.stream_builds import run
 from training.step.guards import translate_errors
 

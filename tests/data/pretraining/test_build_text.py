@@ -16,7 +16,7 @@ from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import InspectOptions, ReaderOptions
-from data.records.block_builder import block_summary_name
+from data.records.layout import block_summary_name
 from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds
 from tests.golden import FIRST_FORMAT
@@ -268,10 +268,8 @@ def test_too_many_empty_records_are_an_error(folder):
     assert 0.2 < share < 0.9
     record_report.check_directory(manifest, lines.append)
     assert f"train: {share:.1%} of the records are empty" in lines[-1]
-    found = record_report.Statistics(
-        manifest, InspectOptions(manifest.data_dir, "statistics")
-    )
-    text = record_report.describe_statistics(found, manifest)
+    options = InspectOptions(manifest.data_dir, "statistics")
+    text = record_report.describe_statistics(manifest, options)
     assert f"{share:.1%} of the records are empty" in text
 
 

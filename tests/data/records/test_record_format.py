@@ -5,29 +5,30 @@ import pytest
 
 from common.contract.schema import PRETRAIN_BATCH
 from common.errors import UserError
+from data.pretraining.manifest import META, make_format
 from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
-from data.pretraining.record import META, make_format
-from data.records import crc32c
+from data.records import record_format
 from tests.data import builds
 from training.step.guards import translate_errors
 
 
 def test_crc32c_known_values():
     rows = np.frombuffer(b"123456789", np.uint8)[None]
-    assert crc32c.crc32c(rows)[0] == 0xE3069283
+    assert record_format.crc32c(rows)[0] == 0xE3069283
     assert (
-        crc32c.crc32c(np.zeros((2, 32), np.uint8)).tolist() == [0x8A9136AA] * 2
+        record_format.crc32c(np.zeros((2, 32), np.uint8)).tolist()
+        == [0x8A9136AA] * 2
     )
     ones = np.full((1, 32), 0xFF, np.uint8)
-    assert crc32c.crc32c(ones)[0] == 0x62A8AB43
+    assert record_format.crc32c(ones)[0] == 0x62A8AB43
 
 
 def test_crc32c_against_the_bitwise_definition():
     rng = np.random.default_rng(0)
     for length in (4, 5, 63, 64, 65, 200):
         data = rng.integers(0, 256, (3, length), dtype=np.uint8)
-        for row, found in zip(data, crc32c.crc32c(data), strict=True):
+        for row, found in zip(data, record_format.crc32c(data), strict=True):
             state = 0xFFFFFFFF
             for byte in row:
                 state ^= int(byte)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.text import lm_vocabulary, units, vocabulary_counts
+from data.text import lm_vocabulary, units
 from data.text.lm_vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,
@@ -29,13 +29,11 @@ def test_order_and_limits_are_the_originals(golden):
         if unit == "char":
             lines = [x.strip() for x in case["lines"]]
         text = "\n".join(lines)
-        counts = vocabulary_counts.count(
-            text, unit, kwargs.get("lower_case", True), False
-        )
+        counts = units.count(text, unit, kwargs.get("lower_case", True), False)
         special = list(kwargs.get("special", []))
         if case["add_eos"] and not special:
             special = [units.EOS]
-        ordered = vocabulary_counts.by_count(
+        ordered = units.by_count(
             counts,
             special,
             kwargs.get("min_freq", 0),
@@ -133,19 +131,17 @@ def test_files_keep_order_and_settings(tmp_path):
     with pytest.raises(UserError, match="bad.json is damaged"):
         lm_vocabulary.load(str(tmp_path / "bad.json"))
     wanted.save(str(tmp_path / "words.txt"))
-    assert vocabulary_counts.read_list(str(tmp_path / "words.txt")) == list(
-        WORDS
-    )
+    assert units.read_list(str(tmp_path / "words.txt")) == list(WORDS)
 
 
 def test_white_space_of_a_list_of_characters_is_a_symbol(tmp_path):
     path = tmp_path / "characters.txt"
     path.write_text("<unk> 9\na 5\n \n\u3000\t3\n\n\u00a0\n\t 2\nb\n")
-    characters = vocabulary_counts.read_list(str(path), "char")
+    characters = units.read_list(str(path), "char")
     assert characters == ["<unk>", "a", " ", "\u3000", "\u00a0", "\t", "b"]
     vocabulary = SymbolVocabulary("char", characters, "newline")
     assert vocabulary.encode("a\u3000b ").tolist() == [1, 3, 6, 2]
-    assert vocabulary_counts.read_list(str(path)) == [
+    assert units.read_list(str(path)) == [
         "<unk>",
         "a",
         "3",
