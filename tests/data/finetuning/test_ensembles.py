@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data.finetuning import ensembles, metrics
-from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad.task import SquadAnswers
 
 RNG = np.random.default_rng(3)
@@ -60,7 +60,7 @@ def answers(nbest, odds):
 def test_answers_are_joined_by_text():
     a = answers([("x", math.log(0.5), math.log(0.8)), ("y", -2.0, -1.0)], 1.0)
     b = answers([("z", math.log(0.6), math.log(0.6)), ("x", -1.0, -0.5)], -3.0)
-    found = squad_ensembles.combine([a, b], [1.0, 3.0], 2)
+    found = squad_answers.combine([a, b], [1.0, 3.0], 2)
     share = {
         "x": 0.25 * 0.4 + 0.75 * math.exp(-1.5),
         "y": 0.25 * math.exp(-3.0),
@@ -77,7 +77,7 @@ def test_answers_are_joined_by_text():
     assert found.predictions == {"q": "z"}
     assert found.null_odds["q"] == pytest.approx(0.25 * 1.0 + 0.75 * -3.0)
     # Alone a member is itself; its own dictionaries stay as they are.
-    assert squad_ensembles.combine([a], [5.0], 2) is a
+    assert squad_answers.combine([a], [5.0], 2) is a
     assert a.nbest["q"][0]["probability"] == 0.5
 
 

@@ -6,7 +6,7 @@ import pytest
 from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from data.finetuning.squad import features as squad_features
 
 IDS = symbols.SymbolIds()

@@ -5,7 +5,7 @@ import pytest
 
 from common.contract.symbols import SymbolIds
 from common.errors import UserError
-from data.finetuning.classifier import rivals, schemas
+from data.finetuning.classifier import ranked, schemas
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import Sequence1D
 from data.finetuning.options import ClassifierDataOptions
@@ -16,7 +16,7 @@ PREMISE = 'The jar hit the vase, because "it" was heavy; Ann sighed.'
 def test_pairs_are_of_one_group():
     keys = ["q", "r", "q", "r", "q", "s"]
     right = [True, False, False, False, False, True]
-    assert rivals.pairs(keys, right) == [
+    assert ranked.pairs(keys, right) == [
         *((0, 2), (0, 4)),  # every right one with every wrong one
         *((1, 1), (3, 3)),  # nothing is right
         (5, 5),  # alone
@@ -32,7 +32,7 @@ def test_paired_rows_are_the_rows():
         {"label_ids": np.array([0, 1, 1], np.int32)},
         token_columns={"ranks": np.array([5, 6, 7, 8, 9, 10], np.int32)},
     )
-    made = rivals.paired(table, [(2, 0), (1, 1)])
+    made = ranked.paired(table, [(2, 0), (1, 1)])
     assert made.num_examples == 2 and made.num_rows == 4
     batch = made.batch(np.array([0, 1]), 3)
     assert batch["input_ids"].tolist() == [
@@ -41,12 +41,12 @@ def test_paired_rows_are_the_rows():
     ]
     assert batch["ranks"].tolist()[0] == [[-1, 9, 10], [-1, -1, 5]]
     assert batch["label_ids"].tolist() == [1, 1]
-    assert batch[rivals.RIVAL].tolist() == [1.0, 0.0]
+    assert batch[ranked.RIVAL].tolist() == [1.0, 0.0]
 
 
 def test_margins_choose_one_of_a_group():
     keys = ["a", "b", "a", "c", "a", "b"]
-    found = rivals.margins([1.0, 3.0, 4.0, 9.0, 2.5, 3.0], keys)
+    found = ranked.margins([1.0, 3.0, 4.0, 9.0, 2.5, 3.0], keys)
     np.testing.assert_allclose(found[[0, 2, 4]], [-3.0, 1.5, -1.5])
     assert np.isnan(found[3])
     assert found[1] > 0 > found[5]  # equal scores: the first

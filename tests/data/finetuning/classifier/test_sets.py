@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning import examples as task_examples
-from data.finetuning.classifier import predictions
+from data.finetuning.classifier import reports
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
@@ -84,7 +84,7 @@ def test_multi_label_arrays_and_rows(tmp_path):
     examples = task.read("train", BadRows())
     assert task.label_array(examples).tolist() == [[1, 1], [0, 0], [0, 1]]
     logits = np.array([[1.0, 2.0], [-1.0, -1.0], [3.0, -3.0]])
-    rows = predictions.prediction_rows(task, examples, logits)
+    rows = reports.prediction_rows(task, examples, logits)
     assert [r[1] for r in rows] == ["prediction", "p|q", "", "p"]
     assert rows[3][2:] == ["0.952574", "0.047426"]
     metrics = task.evaluate(logits, task.label_array(examples))
@@ -97,7 +97,7 @@ def test_submissions_hold_names_and_clipped_scores(tmp_path):
     (tmp_path / "test.tsv").write_text(f"{header}\n8\ta\tb\n3\tc\td\n")
     rte = build("rte", tmp_path)
     examples = rte.read("test", BadRows(), with_labels=False)
-    rows = predictions.submission_rows(
+    rows = reports.submission_rows(
         rte, examples, np.array([[0.1, 0.2], [2.0, 1.0]])
     )
     assert rows == [
@@ -106,7 +106,7 @@ def test_submissions_hold_names_and_clipped_scores(tmp_path):
         ["3", "entailment"],
     ]
     sts = build("sts-b", tmp_path)
-    rows = predictions.submission_rows(sts, examples, np.array([7.0, -1]))
+    rows = reports.submission_rows(sts, examples, np.array([7.0, -1]))
     assert [r[1] for r in rows[1:]] == ["5.000", "0.000"]
     path = task_examples.write_tsv(f"{tmp_path}/x.tsv", [["a\tb", "c\n"]])
     assert pathlib.Path(path).read_text() == "a b\tc \n"

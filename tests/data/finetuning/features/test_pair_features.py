@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from common.contract.symbols import SymbolIds
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from data.text.tokenizer import Tokenizer
+from tests.helpers.runs.rows import pad_left
 
 IDS = SymbolIds()
 
 
 def test_worked_rows_of_the_docstring():
     joined = pair_features.join_segments([[11, 12, 13], [21, 22]], 10, IDS)
-    ids, segments, mask = pair_features.pad_left(joined, 10)
+    ids, segments, mask = pad_left(joined, 10)
     np.testing.assert_array_equal(ids, [0, 0, 11, 12, 13, 4, 21, 22, 4, 3])
     np.testing.assert_array_equal(segments, [4, 4, 0, 0, 0, 0, 1, 1, 1, 2])
     np.testing.assert_array_equal(mask, [0, 0] + [1] * 8)
@@ -66,7 +67,7 @@ def test_golden_classifier_features(golden, spiece_model):
         joined = pair_features.join_segments(
             [tokenizer.encode(t) for t in texts], length, tokenizer.symbols
         )
-        ids, segments, mask = pair_features.pad_left(joined, length)
+        ids, segments, mask = pad_left(joined, length)
         assert ids.tolist() == case["feature"]["input_ids"]
         assert segments.tolist() == case["feature"]["segment_ids"]
         assert (1 - mask).tolist() == case["feature"]["input_mask"]
@@ -91,10 +92,7 @@ def test_golden_race_features_both_ways(golden, spiece_model):
                 tokenizer.symbols,
                 accumulate,
             )
-            rows = [
-                pair_features.pad_left(s, run["max_seq_length"])
-                for s in sequences
-            ]
+            rows = [pad_left(s, run["max_seq_length"]) for s in sequences]
             ids, segments, mask = (
                 np.concatenate(x) for x in zip(*rows, strict=True)
             )

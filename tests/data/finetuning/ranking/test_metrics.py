@@ -12,7 +12,6 @@ from data.finetuning.ranking import (
     documents,
     judgments,
     metrics,
-    significance,
     topics,
 )
 
@@ -103,16 +102,16 @@ def test_randomisation_test_by_brute_force():
     signs = np.array(list(itertools.product([1, -1], repeat=5)))
     means = (signs * difference).mean(1)
     exact = np.mean(np.abs(means) >= abs(difference.mean()) - 1e-12)
-    found = significance.compare(a, b, 3)
+    found = metrics.compare(a, b, 3)
     assert found.p == pytest.approx(exact)
     assert found.mean == pytest.approx(difference.mean())
     assert found.low < found.mean < found.high
-    assert significance.compare(a, a, 3).p == 1.0
+    assert metrics.compare(a, a, 3).p == 1.0
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 40))
-    once = significance.compare(a, b, 3)
-    assert once == significance.compare(a, b, 3)
-    assert once.p != significance.compare(a, b, 4).p
+    once = metrics.compare(a, b, 3)
+    assert once == metrics.compare(a, b, 3)
+    assert once.p != metrics.compare(a, b, 4).p
 
 
 @pytest.mark.parametrize(
