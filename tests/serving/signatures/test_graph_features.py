@@ -11,7 +11,7 @@ from data.finetuning.race import examples as race_features
 from data.finetuning.squad import features as squad_features
 from serving.signatures import graph_features
 from serving.signatures.choice import question_with_option
-from tests.helpers.rows import pad_left
+from tests.helpers.runs.rows import pad_left
 
 IDS = symbols.SymbolIds()
 
