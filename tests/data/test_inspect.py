@@ -3,6 +3,7 @@
 import pytest
 
 from common.errors import UserError
+from data.pretraining.options import InspectOptions
 from tests.data.language_modeling.stream_builds import run
 
 
@@ -14,7 +15,6 @@ def manifest(tmp_path_factory):
 
 def test_the_command_tells_kinds_apart(manifest, monkeypatch, capsys):
     from data import inspect
-    from data.pretraining.options import InspectOptions
 
     def show(**changes):
         options = InspectOptions(manifest.data_dir, **changes)

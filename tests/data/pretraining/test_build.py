@@ -1,5 +1,6 @@
 """What a build is made of: files, blocks, changed text, empty records."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -13,8 +14,10 @@ from data.pretraining import build
 from data.pretraining import report as record_report
 from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.build import unigram_entropy
-from data.pretraining.options import InspectOptions
-from data.records.block_builder import block_summary_name
+from data.pretraining.lanes import LaneReader
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import InspectOptions, ReaderOptions
+from data.records.layout import block_summary_name
 from tests.conftest import ROOT
 from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds
@@ -225,10 +228,8 @@ def test_too_many_empty_records_are_an_error(folder):
     assert 0.2 < share < 0.9
     record_report.check_directory(manifest, lines.append)
     assert f"train: {share:.1%} of the records are empty" in lines[-1]
-    found = record_report.Statistics(
-        manifest, InspectOptions(manifest.data_dir, "statistics")
-    )
-    text = record_report.describe_statistics(found, manifest)
+    options = InspectOptions(manifest.data_dir, "statistics")
+    text = record_report.describe_statistics(manifest, options)
     assert f"{share:.1%} of the records are empty" in text
 
 
@@ -250,3 +251,28 @@ def test_workers_import_no_tensorflow():
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert call("-c", code).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def target_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+def test_materialized_batches_are_the_readers(target_folder):
+    manifest = builds.run(target_folder, "batches", materialize_batches=6)
+    (file,) = manifest.batches
+    assert file["name"].startswith("batches6") and "tfrecord" in file["name"]
+    raw = np.fromfile(os.path.join(manifest.data_dir, file["name"]), np.uint8)
+    raw = raw.reshape(-1, manifest.format.record_size)
+    assert manifest.format.find_corrupt(raw) is None
+    arrays = manifest.format.decode(raw)
+    reader = LaneReader(
+        PretrainingManifest.load(manifest.data_dir),
+        ReaderOptions(global_batch=6, seed=3, repeat=False),
+    )
+    chunks = list(reader.chunks())
+    real = np.concatenate([c["row_weight"] for c in chunks]).reshape(-1) > 0
+    for name in ("input_ids", "ranks"):
+        wanted = np.concatenate([c[name] for c in chunks]).reshape(-1, 48)
+        assert len(wanted) == file["records"]
+        assert (arrays[name] == wanted)[real].all()

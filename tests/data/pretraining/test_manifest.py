@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from data.pretraining import report as record_report
 from data.pretraining.lanes import LaneReader
-from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.manifest import PretrainingManifest, make_format
 from data.pretraining.options import ReaderOptions
 from tests.data import builds
 from tests.golden import FIRST_FORMAT
@@ -78,3 +78,7 @@ def test_manifest_requires(manifest):
     )
     with pytest.raises(UserError, match="seq_len: wanted 64, found 48"):
         manifest.require(seq_len=64, num_predict=8)
+
+
+def test_smaller_than_the_originals_record():
+    assert make_format(512, 85, 32000).record_size < 2600

@@ -1,6 +1,7 @@
 """What a folder belongs to: the first difference is named, not thousands."""
 
 import json
+import os
 import types
 
 import pytest
@@ -9,6 +10,8 @@ from common.errors import UserError
 from data.corpus.documents import Block
 from data.records import build_plan
 from data.records.layout import Plan
+from tests.data import builds
+from tests.helpers.holding import another_process_holds
 
 RECORD = {
     "options": {"seed": 3, "unit": "word"},
@@ -96,3 +99,85 @@ def test_a_plan_is_stored_with_what_the_layout_adds(tmp_path):
     stored = json.loads((tmp_path / "plan.json").read_text())
     assert stored == RECORD | {"added": 2}
     assert log[0].startswith("x.txt: 1 times no document ends within")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+def test_finished_output_is_left_alone(folder, capsys):
+    manifest = builds.run(folder, "done")
+    path = os.path.join(manifest.data_dir, "manifest.json")
+    before = os.stat(path).st_mtime_ns
+    # What a process left that was killed behind its manifest.
+    left = os.path.join(manifest.data_dir, "block-00000.json")
+    with open(left, "w") as f:
+        f.write("{}")
+    builds.run(folder, "done", quiet=False)
+    assert "nothing to do" in capsys.readouterr().out
+    assert not os.path.exists(left)
+    assert os.stat(path).st_mtime_ns == before
+    with pytest.raises(UserError, match="num_predict: wanted 5, found 16"):
+        builds.run(folder, "done", num_predict=5)
+    with pytest.raises(UserError, match="spiece_sha256"):
+        other = folder / "other"
+        other.mkdir()
+        model = builds.train_spiece(other, str(folder / "corpus.txt"), 100)
+        builds.run(folder, "done", spiece_model_file=model)
+
+
+def test_foreign_folders_and_locks(folder):
+    (folder / "foreign").mkdir()
+    (folder / "foreign" / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        builds.run(folder, "foreign")
+    (folder / "locked").mkdir()
+    with another_process_holds(str(folder / "locked")) as other:
+        with pytest.raises(UserError, match=f"in use by process {other.pid} "):
+            builds.run(folder, "locked")
+
+
+TEXTS = ("a b\n\nc\n\n", "d\n\na  b\n\nc\nd\n\n", "c d\n\ne\n\nc\n\n")
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    found = []
+    for number, text in enumerate(TEXTS):
+        path = tmp_path / f"{number}.txt"
+        path.write_text(text)
+        found.append((Block(str(path), 0, len(text)),))
+    return found
+
+
+def find(blocks, stored, shares=()):
+    options = types.SimpleNamespace(text_field="text", num_workers=1)
+    log, saved = [], []
+    found = build_plan.find_duplicates(
+        options, blocks, stored, lambda: saved.append(1), log.append, shares
+    )
+    return found, log, saved
+
+
+def test_white_space_does_not_count(blocks):
+    found, _, saved = find(blocks, {})
+    # "a b", then "c d" of two lines, "c" of the first block.
+    assert found == {1: (1,), 2: (0, 2)}
+    assert len(saved) == 1
+
+
+def test_the_larger_share_has_the_first_copy(blocks):
+    found, _, _ = find(blocks, {}, shares=(0.5, 1.0, 2.0))
+    assert found == {0: (0, 1), 1: (2,)}
+
+
+def test_a_kept_list_is_of_the_same_text(blocks, tmp_path):
+    stored = {}
+    first, _, _ = find(blocks, stored)
+    again, log, saved = find(blocks, stored)
+    assert again == first and log == saved == []
+    (tmp_path / "0.txt").write_text("x y\n\nc\n\n")
+    changed, log, saved = find(blocks, stored)
+    assert "text was changed since" in log[0] and saved
+    assert changed == {2: (0, 2)}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.pretraining.record import META, make_format
+from data.pretraining.manifest import META, make_format
+from data.records import record_format
 
 
 @pytest.mark.parametrize("vocab_size", [1000, 70000])
@@ -35,3 +36,27 @@ def test_round_trip_and_tensorflow(tmp_path, vocab_size):
     ids = example.features.feature["input_ids"].bytes_list.value[0]
     dtype = layout.features[0].dtype
     assert (np.frombuffer(ids, dtype) == arrays["input_ids"][2]).all()
+
+
+def test_crc32c_known_values():
+    rows = np.frombuffer(b"123456789", np.uint8)[None]
+    assert record_format.crc32c(rows)[0] == 0xE3069283
+    assert (
+        record_format.crc32c(np.zeros((2, 32), np.uint8)).tolist()
+        == [0x8A9136AA] * 2
+    )
+    ones = np.full((1, 32), 0xFF, np.uint8)
+    assert record_format.crc32c(ones)[0] == 0x62A8AB43
+
+
+def test_crc32c_against_the_bitwise_definition():
+    rng = np.random.default_rng(0)
+    for length in (4, 5, 63, 64, 65, 200):
+        data = rng.integers(0, 256, (3, length), dtype=np.uint8)
+        for row, found in zip(data, record_format.crc32c(data), strict=True):
+            state = 0xFFFFFFFF
+            for byte in row:
+                state ^= int(byte)
+                for _ in range(8):
+                    state = (state >> 1) ^ (0x82F63B78 if state & 1 else 0)
+            assert found == state ^ 0xFFFFFFFF

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.text import lm_vocabulary, vocabulary_counts
+from data.text import lm_vocabulary, units
 from data.text.lm_vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,
@@ -97,6 +97,4 @@ def test_files_keep_order_and_settings(tmp_path):
     with pytest.raises(UserError, match="bad.json is damaged"):
         lm_vocabulary.load(str(tmp_path / "bad.json"))
     wanted.save(str(tmp_path / "words.txt"))
-    assert vocabulary_counts.read_list(str(tmp_path / "words.txt")) == list(
-        WORDS
-    )
+    assert units.read_list(str(tmp_path / "words.txt")) == list(WORDS)

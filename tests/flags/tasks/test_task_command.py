@@ -32,3 +32,15 @@ def test_an_export_of_race_reads_no_text(parse):
     parse(RACE, "--do_eval")
     with pytest.raises(UserError, match="--data_dir must be given"):
         RACE.read()
+
+
+def test_a_trained_model_says_its_task(parse):
+    parse(CLASSIFIER)
+    found = CLASSIFIER.data_options(trained("sts-b", "regression"))
+    assert (found.task_name, found.head) == ("sts-b", "regression")
+    with pytest.raises(UserError, match="--task_name must be given"):
+        CLASSIFIER.data_options(None)
+    with pytest.raises(UserError, match="is of squad .* not for run_class"):
+        CLASSIFIER.data_options(trained("squad", "span"))
+    parse(CLASSIFIER, "--task_name=cola")
+    assert CLASSIFIER.data_options(trained()).task_name == "cola"

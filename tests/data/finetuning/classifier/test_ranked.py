@@ -1,11 +1,14 @@
 """WNLI's rows of candidates, and candidates of too many pieces."""
 
+import numpy as np
 import pytest
 
 from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.classifier import ranked, schemas
 from data.finetuning.examples import TextExample
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.pair_features import Sequence1D
 
 PREMISE = "The jar hit the vase because it was heavy."
 OTHER = "Ann met Mary. She smiled."
@@ -47,3 +50,42 @@ def test_a_candidate_of_more_pieces_than_a_row_is_refused():
     long = [([11], [21] * (ranked.MOST_PIECES + 1), [31])]
     with pytest.raises(UserError, match="shorten it, or leave --ranking out"):
         ranked.candidate_table([schema], long, 64, ids, "f.tsv")
+
+
+def test_pairs_are_of_one_group():
+    keys = ["q", "r", "q", "r", "q", "s"]
+    right = [True, False, False, False, False, True]
+    assert ranked.pairs(keys, right) == [
+        *((0, 2), (0, 4)),  # every right one with every wrong one
+        *((1, 1), (3, 3)),  # nothing is right
+        (5, 5),  # alone
+    ]
+
+
+def test_paired_rows_are_the_rows():
+    rows = [
+        Sequence1D(list(range(10 * i, 10 * i + i)), [i] * i) for i in (1, 3, 2)
+    ]
+    table = finetune_table.from_sequences(
+        rows,
+        {"label_ids": np.array([0, 1, 1], np.int32)},
+        token_columns={"ranks": np.array([5, 6, 7, 8, 9, 10], np.int32)},
+    )
+    made = ranked.paired(table, [(2, 0), (1, 1)])
+    assert made.num_examples == 2 and made.num_rows == 4
+    batch = made.batch(np.array([0, 1]), 3)
+    assert batch["input_ids"].tolist() == [
+        [[0, 20, 21], [0, 0, 10]],
+        [[30, 31, 32], [30, 31, 32]],
+    ]
+    assert batch["ranks"].tolist()[0] == [[-1, 9, 10], [-1, -1, 5]]
+    assert batch["label_ids"].tolist() == [1, 1]
+    assert batch[ranked.RIVAL].tolist() == [1.0, 0.0]
+
+
+def test_margins_choose_one_of_a_group():
+    keys = ["a", "b", "a", "c", "a", "b"]
+    found = ranked.margins([1.0, 3.0, 4.0, 9.0, 2.5, 3.0], keys)
+    np.testing.assert_allclose(found[[0, 2, 4]], [-3.0, 1.5, -1.5])
+    assert np.isnan(found[3])
+    assert found[1] > 0 > found[5]  # equal scores: the first

@@ -86,3 +86,25 @@ def test_a_query_without_a_known_word_has_no_candidates():
     assert index.rescore(queries, {"2": {"a": 1.0}}) == {"2": {"a": 0.0}}
     with pytest.raises(UserError, match="lacks the candidate 'b'"):
         index.rescore(queries, {"1": {"b": 1.0}})
+
+
+def test_words_of_scripts_with_and_without_spaces(tmp_path):
+    assert candidates.split("the state-of-the-art x 3d") == [
+        *["the", "state", "of", "the", "art", "3d"]
+    ]
+    assert candidates.split("机器学习 ok 好") == [
+        "机器",
+        "器学",
+        "学习",
+        "ok",
+        "好",
+    ]
+    assert candidates.split("مَرحبا हिन्दी") == ["مَرحبا", "हिन्दी"]
+    path = put(tmp_path, "stop", "The\n\nof\n")
+    assert candidates.read_stop_words(path) == ("the", "of")
+    assert candidates.read_stop_words("") == ()
+    assert "the" in candidates.read_stop_words("en")
+    with pytest.raises(UserError, match="stop:1: wanted a stop word without"):
+        candidates.read_stop_words(put(tmp_path, "stop", "of the\n"))
+    with pytest.raises(UserError, match="--stop_words=.* holds no word"):
+        candidates.read_stop_words(put(tmp_path, "stop", "\n"))

@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from common.errors import UserError
-from data.finetuning.ranking import judgments, runs, topics
+from data.finetuning.ranking import judgments, lines, runs, topics
 from tests.data.finetuning.ranking_files import put, texts
 
 
@@ -64,3 +64,38 @@ def test_damaged_and_missing_files_are_named(tmp_path):
         topics.read(str(tmp_path / "none"))
     with pytest.raises(UserError, match="--documents=.* matches no file"):
         texts(str(tmp_path / "none*"))
+
+
+def write(folder, text):
+    path = folder / "x.smart"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_field_that_comes_twice_is_one_text(tmp_path):
+    path = write(tmp_path, ".I 7\n.T\na\n b \n.W\nc\n.T\nd\n.I 012\n.W\n\ne\n")
+    assert list(lines.texts(path, "--x", "TW")) == [
+        (1, "7", "a\n b \nd\nc"),
+        (9, "012", "e"),
+    ]
+
+
+def test_texts_take_the_fields_in_the_order_that_is_asked_for(tmp_path):
+    path = write(tmp_path, ".X\n.I 1\n.T\nt\n.A\nwho\n.W\nw\n.I 2\n.W\nv\n")
+    assert list(lines.texts(path, "--x", "WT")) == [
+        (2, "1", "w\nt"),
+        (9, "2", "v"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("loose\n.I 1\n", "x.smart:1: wanted a record's start"),
+        (".I 1\n.W\na\n.I\n", "x.smart:4: wanted a number after .I"),
+        (".I 1\nloose\n", "x.smart:2: wanted a field such as"),
+    ],
+)
+def test_lines_out_of_place_are_named(tmp_path, text, message):
+    with pytest.raises(UserError, match=message):
+        list(lines.texts(write(tmp_path, text), "--x", "TW"))

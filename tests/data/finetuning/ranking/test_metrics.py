@@ -1,5 +1,6 @@
 """gdeval and trec_eval by their golden numbers."""
 
+import itertools
 import json
 
 import numpy as np
@@ -89,3 +90,22 @@ def test_nothing_to_average_over_is_said():
     result = metrics.evaluate({"1": {"a": 1}}, {"2": {"a": 1.0}})
     with pytest.raises(UserError, match="no query of the run"):
         result.mean("NDCG@20 (gdeval)")
+
+
+@pytest.mark.shared
+def test_randomisation_test_by_brute_force():
+    a, b = [0.9, 0.4, 0.8, 0.7, 0.3], [0.5, 0.5, 0.3, 0.6, 0.1]
+    difference = np.subtract(a, b)
+    signs = np.array(list(itertools.product([1, -1], repeat=5)))
+    means = (signs * difference).mean(1)
+    exact = np.mean(np.abs(means) >= abs(difference.mean()) - 1e-12)
+    found = metrics.compare(a, b, 3)
+    assert found.p == pytest.approx(exact)
+    assert found.mean == pytest.approx(difference.mean())
+    assert found.low < found.mean < found.high
+    assert metrics.compare(a, a, 3).p == 1.0
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 40))
+    once = metrics.compare(a, b, 3)
+    assert once == metrics.compare(a, b, 3)
+    assert once.p != metrics.compare(a, b, 4).p

@@ -1,10 +1,14 @@
 """The arrays of records: slots, masks by bits, and what has a place."""
 
+import types
+
 import numpy as np
+import pytest
 
 from common.contract.symbols import SymbolIds
+from common.errors import UserError
+from data.pretraining.manifest import META
 from data.pretraining.options import BuildOptions
-from data.pretraining.record import META
 from data.pretraining.sampling import permutation, record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream
@@ -12,11 +16,9 @@ from data.pretraining.sampling.token_stream import Stream
 T, REUSE, P = 24, 10, 6
 
 
-def shape(**changes):
+def options(**changes):
     values = {"seq_len": T, "reuse_len": REUSE, "num_predict": P}
-    return record_arrays.Shape.of(
-        BuildOptions("a", "b", "c", **(values | changes))
-    )
+    return BuildOptions("a", "b", "c", **(values | changes))
 
 
 def stream(n=130):
@@ -34,7 +36,7 @@ def make(**changes):
     text, rng = stream(), np.random.default_rng(5)
     segments = segments_lib.make_segments(text, 130, T, REUSE, rng)
     return record_arrays.make_arrays(
-        text, segments, shape(**changes), SymbolIds(), rng
+        text, segments, options(**changes), SymbolIds(), rng
     )
 
 
@@ -87,3 +89,59 @@ def test_meta_counts_the_parts():
     parts = meta["reuse_tokens"] + meta["a_tokens"] + meta["b_tokens"]
     wanted = parts + 3 * (meta["a_tokens"] > 0)
     assert (real.sum(1) == wanted).all()
+
+
+def test_the_used_slots_are_the_targets():
+    meta = np.zeros(2, META)
+    meta["targets"] = (2, 0)
+    row = {
+        "input_ids": np.zeros((2, 5), np.int32),
+        "target_positions": np.array([[1, 4, 0], [0, 0, 0]]),
+        "meta": meta,
+    }
+    assert record_arrays.targets_of(row).astype(int).tolist() == [
+        [0, 1, 0, 0, 1],
+        [0, 0, 0, 0, 0],
+    ]
+
+
+def test_a_words_last_piece_comes_first_in_backward_rows():
+    table = np.array([True, False, True])  # pieces 0 and 2 begin words
+    forward = np.array([0, 1, 1, 2, 1])
+    starts = record_arrays.word_starts_of(forward, table, False)
+    assert starts.tolist() == [True, False, False, True, False]
+    back = record_arrays.word_starts_of(forward[::-1], table, True)
+    # 1 2 1 1 0: the words end behind 2 and behind 0.
+    assert back.tolist() == [True, False, True, False, False]
+
+
+def test_lengths_are_whole_numbers_of_64_bits():
+    meta = np.zeros(1, META)
+    meta["reuse_tokens"], meta["a_tokens"], meta["b_tokens"] = 3, 4, 5
+    found = record_arrays.part_lengths(meta)
+    assert [x.tolist() for x in found] == [[3], [4], [5]]
+    assert {x.dtype for x in found} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize(
+    "sampler, permutation, targets",
+    [
+        ("balanced", True, True),
+        ("context", True, False),
+        ("original", False, False),
+    ],
+)
+def test_who_may_draw_what(sampler, permutation, targets):
+    manifest = types.SimpleNamespace(options={"sampler": sampler}, data_dir="d")
+    record_arrays.check_sampler(
+        manifest, resample_permutation=False, resample_targets=False
+    )
+    for name, allowed in (
+        ("resample_permutation", permutation),
+        ("resample_targets", targets),
+    ):
+        if allowed:
+            record_arrays.check_sampler(manifest, **{name: True})
+            continue
+        with pytest.raises(UserError, match=f"--{name}: .*found d of --samp"):
+            record_arrays.check_sampler(manifest, **{name: True})
