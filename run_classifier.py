@@ -4,14 +4,13 @@
         --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --recipe=mnli \\
         --model_dir=OUT --do_train --do_eval --do_predict --do_export
 
-See docs/guides/tasks/classification.md. TensorFlow is imported after the flags are parsed:
-the processes that make features import this file and do without it.
+See docs/guides/tasks/classification.md.
 """
 
 from data.finetuning import task_settings
 from data.finetuning.options import ClassifierDataOptions
 from flags import app
-from flags.tasks.classifier_flags import ClassifierCommand
+from flags.tasks.task_command import ClassifierCommand
 
 COMMAND = ClassifierCommand(
     task_settings.CLASSIFIER,

@@ -164,8 +164,9 @@ def build_config(
 
     known = pretraining_job.known_config(options)
     length = what.seq_len
-    if length is None:
-        length = _trained_length(known) or DEFAULT_LENGTH
+    if length is None:  # a model that was converted may not tell its own
+        trained = known and (known.trained_length or known.mem_len)
+        length = trained or DEFAULT_LENGTH
     config = transformer_xl_flags.from_flags(
         data.vocabulary.size,
         known,
@@ -187,16 +188,6 @@ def build_config(
             "(--eval_same_length) out"
         )
     return config, length
-
-
-def _trained_length(known: "EncoderConfig | None") -> int | None:
-    """What a model tells of T, which no weight depends on.
-
-    One that was converted may not: then M has to do.
-    """
-    if known is None:
-        return None
-    return known.trained_length or known.mem_len
 
 
 def sweep(

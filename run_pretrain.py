@@ -72,7 +72,7 @@ def make_request(
     must_match = data.must_match() | what.must_match()
     must_match["objective"] = "permutation_lm"
     if what.target_order != "random":
-        from data.pretraining.sampling.target_orders import ordered_batches
+        from data.pretraining.sampling.masking import ordered_batches
 
         how = what.target_order, data.manifest.reuse_len
         train = ordered_batches(train, *how)

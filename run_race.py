@@ -3,8 +3,7 @@
     python run_race.py --data_dir=RACE --recipe=race --model_dir=OUT \\
         --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --do_train --do_eval
 
-See docs/guides/tasks/race.md. TensorFlow is imported after the flags are parsed: the
-processes that make features import this file and do without it.
+See docs/guides/tasks/race.md.
 """
 
 from data.finetuning import task_settings

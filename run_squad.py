@@ -5,8 +5,7 @@
         --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --model_dir=OUT \\
         --do_train --do_eval --do_export
 
-See docs/guides/tasks/squad.md. TensorFlow is imported after the flags are parsed: the
-processes that make features import this file and do without it.
+See docs/guides/tasks/squad.md.
 """
 
 from data.finetuning import task_settings

@@ -3,8 +3,7 @@
     python run_tagger.py --data_dir=NER --init_checkpoint=PRETRAINED \\
         --model_dir=OUT --do_train --do_eval --do_predict --do_export
 
-See docs/guides/tasks/tagging.md. TensorFlow is imported after the flags are parsed: the
-processes that make features import this file and do without it.
+See docs/guides/tasks/tagging.md.
 """
 
 from data.finetuning import task_settings

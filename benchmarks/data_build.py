@@ -32,8 +32,8 @@ from data.corpus import corpus_plan
 from data.corpus import documents as corpus
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.build import build
+from data.pretraining.manifest import make_format
 from data.pretraining.options import BuildOptions
-from data.pretraining.record import make_format
 from flags import app
 
 FLAGS = flags.FLAGS

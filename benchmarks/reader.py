@@ -20,10 +20,14 @@ from absl import flags
 from common import files
 from common.contract.symbols import SymbolIds
 from data.pretraining.lanes import LaneReader
-from data.pretraining.manifest import LaneFile, PretrainingManifest
+from data.pretraining.manifest import (
+    FLAG_BACKWARD,
+    LaneFile,
+    PretrainingManifest,
+    make_format,
+)
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.reader import make_dataset
-from data.pretraining.record import FLAG_BACKWARD, make_format
 from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream

@@ -89,7 +89,6 @@ def wikiextractor_paragraphs(
 
     Args:
       lines: of a file, JSON objects or `<doc>` blocks.
-      path: for messages.
 
     Raises:
       CorpusError: a line that is neither.
@@ -134,7 +133,6 @@ def cirrussearch_paragraphs(
 
     Args:
       lines: of a file: `{"index": ...}` and the page's fields, in turn.
-      path: for messages.
 
     Raises:
       CorpusError: a line is no JSON object, or a page has no text.
@@ -175,7 +173,6 @@ def convert(options: ConvertOptions) -> int:
 
 
 def _convert_file(path: str, options: ConvertOptions, out) -> int:
-    """Writes the documents of a file; returns their number."""
     read = {
         "wikitext": wikitext_paragraphs,
         "book": book_paragraphs,

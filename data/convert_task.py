@@ -42,11 +42,7 @@ def texts_of_rows(
 
 
 def documents(examples: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Sentences of each document, a line each; what came before is left out.
-
-    Args:
-      examples: paragraphs of each document.
-    """
+    """Sentences of each document, a line each; what came before is left out."""
     seen = set()
     for paragraphs in examples:
         lines = [line for text in paragraphs for line in sentences(text)]

@@ -24,21 +24,21 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
-from common import files
+from common import files, locks
 from common.errors import UserError
 from data.corpus import docstrings
 from data.corpus.options import DemoCorpusOptions
 from data.corpus.registry import large_corpus
 from flags import app, flag_values
 
-# Class name -> (distribution, packages below site-packages). The standard
+# Class name and package below site-packages -> distribution. The standard
 # library is the class "python".
 PACKAGES = {
-    "matplotlib": ("matplotlib", ("matplotlib",)),
-    "numpy": ("numpy", ("numpy",)),
-    "scipy": ("scipy", ("scipy",)),
-    "sklearn": ("scikit-learn", ("sklearn",)),
-    "tensorflow": ("tensorflow", ("tensorflow",)),
+    "matplotlib": "matplotlib",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "tensorflow": "tensorflow",
 }
 STANDARD_LIBRARY = (
     "argparse asyncio collections concurrent configparser ctypes dataclasses "
@@ -64,29 +64,18 @@ def module_is_dev(module: str) -> bool:
 def source_modules() -> Iterator[tuple[str, str, str]]:
     """Yields (class, dotted module, path) of every source file, sorted."""
     paths = sysconfig.get_paths()
-    for label, (distribution, packages) in PACKAGES.items():
-        for package in packages:
-            root = os.path.join(paths["purelib"], package)
-            if not os.path.isdir(root):
-                raise UserError(
-                    f"package {distribution} is not installed ({root} does "
-                    "not exist): run pip install -r requirements.txt"
-                )
-            for module, path in docstrings.walk_sources(
-                paths["purelib"], package
-            ):
-                yield label, module, path
+    for package, distribution in PACKAGES.items():
+        root = os.path.join(paths["purelib"], package)
+        if not os.path.isdir(root):
+            raise UserError(
+                f"package {distribution} is not installed ({root} does not "
+                "exist): run pip install -r requirements.txt"
+            )
+        for module, path in docstrings.walk_sources(paths["purelib"], package):
+            yield package, module, path
     for package in STANDARD_LIBRARY:
         for module, path in docstrings.walk_sources(paths["stdlib"], package):
             yield "python", module, path
-
-
-def language_topics() -> Iterator[tuple[str, list[str]]]:
-    """Yields (topic, sentences) of the language reference in `pydoc_data`."""
-    from pydoc_data import topics
-
-    for name in sorted(topics.topics):
-        yield name, docstrings.clean(topics.topics[name])
 
 
 class CorpusBuilder:
@@ -185,12 +174,15 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
         return earlier_summary
     files.check_output(os.path.join(options.output_dir, SUMMARY))
     if options.size == "large":
-        summary = {**identity(options), **large_corpus.write(options)}
+        with locks.held(options.output_dir):
+            summary = {**identity(options), **large_corpus.write(options)}
         files.write_json(os.path.join(options.output_dir, SUMMARY), summary)
         return summary
+    from pydoc_data import topics  # of the language reference
+
     builder = CorpusBuilder(options)
-    for _, sentences in language_topics():
-        builder.add_document(builder.fresh(sentences))
+    for _, text in sorted(topics.topics.items()):
+        builder.add_document(builder.fresh(docstrings.clean(text)))
     modules = list(source_modules())
     for label, module, path in tqdm(
         modules, desc="reading sources", unit="file", mininterval=1.0
@@ -222,7 +214,8 @@ def identity(options: DemoCorpusOptions) -> dict:
     if options.size == "large":
         return large_corpus.identity(options)
     return {
-        "versions": versions(),
+        "versions": {"python": platform.python_version()}
+        | {d: importlib.metadata.version(d) for d in PACKAGES.values()},
         "max_megabytes": options.max_megabytes,
         "examples_per_class": options.examples_per_class,
     }
@@ -259,14 +252,6 @@ def finished(options: DemoCorpusOptions) -> dict | None:
             return None
     print(f"{path}: already finished, nothing to do")
     return summary
-
-
-def versions() -> dict[str, str]:
-    """Versions that the corpus is a function of."""
-    version_of = {"python": platform.python_version()}
-    for distribution, _ in PACKAGES.values():
-        version_of[distribution] = importlib.metadata.version(distribution)
-    return version_of
 
 
 def main() -> None:

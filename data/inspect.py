@@ -23,43 +23,17 @@ from flags import app, flag_values
 def main() -> None:
     """Shows what the flags ask for."""
     options = flag_values.build(InspectOptions)
+    kind, report = PretrainingManifest, record_report
     if manifest_lib.kind_of(options.data_dir) == StreamManifest.KIND:
-        show_streams(options)
-    else:
-        show_lanes(options)
-
-
-def show_lanes(options: InspectOptions) -> None:
-    """Pretraining data."""
-    manifest = PretrainingManifest.load(options.data_dir)
+        kind, report = StreamManifest, stream_report
+    manifest = kind.load(options.data_dir)
     if options.mode == "record":
-        print(record_report.describe_record(manifest, options))
+        print(report.describe_record(manifest, options))
     elif options.mode == "check":
-        total = record_report.check_directory(manifest)
+        total = report.check_directory(manifest)
         print(f"{options.data_dir}: all {total} records are good")
     else:
-        statistics = record_report.Statistics(manifest, options)
-        print(record_report.describe_statistics(statistics, manifest))
-
-
-def show_streams(options: InspectOptions) -> None:
-    """Language-model data."""
-    manifest = StreamManifest.load(options.data_dir)
-    if options.mode == "record":
-        print(
-            stream_report.describe_record(
-                manifest, options.split, options.record_number
-            )
-        )
-    elif options.mode == "check":
-        total = stream_report.check_directory(manifest)
-        print(f"{options.data_dir}: all {total} records are good")
-    else:
-        print(
-            stream_report.describe_statistics(
-                manifest, options.split, options.max_records
-            )
-        )
+        print(report.describe_statistics(manifest, options))
 
 
 if __name__ == "__main__":

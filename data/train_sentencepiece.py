@@ -141,8 +141,7 @@ def train(options: SentencePieceOptions, log=print) -> dict:
         model = train_model(sentences, options, rules)
     for line in changes.report():
         log(line)
-    model = with_unused(without_paths(model, options), options.num_unused)
-    model = vocabulary_field.embed(model, options.text)
+    model = vocabulary_field.embed(completed(model, options), options.text)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     check_layout(processor)
     vocab = "".join(
@@ -167,11 +166,7 @@ def train(options: SentencePieceOptions, log=print) -> dict:
 def normalisation_rules(
     options: SentencePieceOptions, folder: str
 ) -> dict[str, str]:
-    """SentencePiece's own normalisation, as keyword arguments.
-
-    Args:
-      folder: receives the rules' file where they are ours.
-    """
+    """SentencePiece's own normalisation, as keyword arguments."""
     if options.text.rule == text_settings.ORIGINAL:
         return {"normalization_rule_name": "nmt_nfkc"}
     path = os.path.join(folder, "rules.tsv")
@@ -180,29 +175,21 @@ def normalisation_rules(
     return {"normalization_rule_tsv": path}
 
 
-def without_paths(model: bytes, options: SentencePieceOptions) -> bytes:
-    """The model with our rules' name instead of the path of their file."""
-    if options.text.rule == text_settings.ORIGINAL:
-        return model
-    proto = messages().ModelProto.FromString(model)
-    proto.normalizer_spec.name = composition.NAME
-    proto.normalizer_spec.ClearField("normalization_rule_tsv")
-    return proto.SerializeToString(deterministic=True)
-
-
-def with_unused(model: bytes, count: int) -> bytes:
-    """The model with so many more pieces of type UNUSED, the last ids."""
-    if not count:
+def completed(model: bytes, options: SentencePieceOptions) -> bytes:
+    """The model with our rules' name, not their file's, and unused pieces."""
+    ours = options.text.rule != text_settings.ORIGINAL
+    if not (ours or options.num_unused):
         return model
     kinds = messages().ModelProto
     proto = kinds.FromString(model)
-    for i in range(count):
-        proto.pieces.add(
-            piece=f"<unused{i}>",
-            score=0.0,
-            type=kinds.SentencePiece.UNUSED,
-        )
-    proto.trainer_spec.vocab_size = len(proto.pieces)
+    if ours:
+        proto.normalizer_spec.name = composition.NAME
+        proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    for i in range(options.num_unused):
+        unused = kinds.SentencePiece.UNUSED
+        proto.pieces.add(piece=f"<unused{i}>", score=0.0, type=unused)
+    if options.num_unused:
+        proto.trainer_spec.vocab_size = len(proto.pieces)
     return proto.SerializeToString(deterministic=True)
 
 

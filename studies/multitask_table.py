@@ -24,8 +24,8 @@ from studies.runner.jobs import Job, Jobs
 from studies.runner.jobs import define as define_jobs
 from studies.runner.seed_table import Column, Row, table
 from studies.runner.study_file import Command, command, entries_of, read_toml
-from training.finetuning.multitask_options import JOINT as LARGE
-from training.finetuning.multitask_options import OTHERS, PAPER, TASKS, TOGETHER
+from training.finetuning.options import JOINT as LARGE
+from training.finetuning.options import OTHERS, PAPER, TASKS, TOGETHER
 
 FLAGS = flags.FLAGS
 _DEFAULT = study_file.path_of("multitask_table")

@@ -65,7 +65,6 @@ class Tally:
         self.hit_at = np.zeros(options.seq_len)
         self.seen_at = np.zeros(options.seq_len)
         self.empty = self.segments = 0
-        shape = record_arrays.Shape.of(options)
         rng = np.random.default_rng(options.seed)
         while self.hit.sum() < targets:
             cut = segments_lib.make_segments(
@@ -73,12 +72,14 @@ class Tally:
             )
             for first in range(0, len(cut), record_arrays.CHUNK):
                 part = cut.slice(first, first + record_arrays.CHUNK)
-                self._add(stream, part, shape, rng)
+                self._add(stream, part, options, rng)
 
-    def _add(self, stream, part, shape, rng) -> None:
-        token_places = segments_lib.places(part, shape.seq_len, shape.reuse_len)
+    def _add(self, stream, part, options, rng) -> None:
+        token_places = segments_lib.places(
+            part, options.seq_len, options.reuse_len
+        )
         is_target = record_arrays.draw_targets(
-            stream, token_places, part, shape, rng
+            stream, token_places, part, options, rng
         )
         there = np.zeros(is_target.size, bool)
         there[token_places.position] = True

@@ -35,7 +35,6 @@ def walk_sources(root: str, package: str) -> Iterator[tuple[str, str]]:
     """Yields (dotted module name, path) of a package or a module, sorted.
 
     Args:
-      root: folder that holds `package` (site-packages or the library folder).
       package: a folder or a single `.py` file below it. Tests are left out:
         they repeat each other.
     """

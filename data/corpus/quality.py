@@ -44,11 +44,6 @@ def line_hashes(lines: list[str]) -> np.ndarray:
     return np.frombuffer(digests, "<u8")
 
 
-def text_digest(hashes: np.ndarray) -> bytes:
-    """16 bytes that equal texts share."""
-    return hashlib.blake2b(hashes.tobytes(), digest_size=16).digest()
-
-
 def share_in(lines: list[str], chosen: np.ndarray) -> float:
     """Share of the characters that stand in the lines of a bool mask."""
     sizes = np.fromiter(map(len, lines), np.int64, len(lines))

@@ -22,7 +22,6 @@ def combine(
       head: a key of `common.heads.HEADS`: classes, labels, options or values.
       members: outputs with `logits` `[N, Y]` (`[N]` of values) of the same
         examples in the same order.
-      weights: positive, one per member.
     """
     if len(members) == 1:
         return dict(members[0])

@@ -36,16 +36,7 @@ class TextExample:
 
 
 class BadRows:
-    """Collects the problems of one reading; see the module's docstring.
-
-    Args:
-      skip: leave bad rows out instead of raising at the first one.
-
-    Attributes:
-      shown: messages of the first ones.
-      noted: rows that are used although something is wrong with them.
-      said: lines about the whole file: columns, quotes.
-    """
+    """Collects the problems of one reading; see the module's docstring."""
 
     def __init__(self, skip: bool = False):
         self.skip = skip
@@ -55,11 +46,7 @@ class BadRows:
         self.said: list[str] = []
 
     def report(self, where: str, problem: str) -> None:
-        """Counts the problem, or raises it.
-
-        Raises:
-          UserError: `skip` is off.
-        """
+        """Counts the problem; raises UserError where `skip` is off."""
         message = f"{where}: {problem}"
         if not self.skip:
             raise UserError(
@@ -156,7 +143,6 @@ def collect(
       rows: (where, texts, text of the label or None without one, id or "",
         problem or None); without an id a row has its number in the file,
         where those that are bad count, too.
-      kind, known, separator: see `parse_label`.
     """
     examples, skipped = [], bad.count
     for where, texts, label_text, key, problem in rows:
@@ -171,11 +157,7 @@ def collect(
 
 
 def write_tsv(path: str, rows: Sequence[Sequence[str]]) -> str:
-    """Writes rows; tabs and line ends inside fields become spaces.
-
-    Returns:
-      The path.
-    """
+    """Writes rows, tabs and line ends inside fields as spaces; the path."""
     clean = str.maketrans("\t\r\n", "   ")
     lines = ("\t".join(f.translate(clean) for f in row) for row in rows)
     files.write_text(path, "".join(line + "\n" for line in lines))
@@ -195,6 +177,21 @@ def share_rows(
         guess = names[int(np.argmax(row))]
         rows.append([guid, guess, *(f"{p:.6f}" for p in row)])
     return rows
+
+
+def labelled_rows(
+    predicted: Sequence[Sequence[str]],
+    gold: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    names: Sequence[str],
+) -> list[list[str]]:
+    """Rows of predictions with the right label and, by `names`, all texts."""
+    head, *rows = predicted
+    labelled = [
+        [guid, label, *row, *parts]
+        for (guid, *row), label, parts in zip(rows, gold, texts, strict=True)
+    ]
+    return [["guid", "label", *head[1:], *names], *labelled]
 
 
 def some_of(examples: Sequence[Any], count: int, seed: int) -> list[Any]:

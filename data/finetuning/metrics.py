@@ -4,6 +4,7 @@ Arrays are numpy, one row per real example in input order; results are plain
 floats. A correlation of constant values is undefined and reported as 0.0.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,11 +13,9 @@ import numpy as np
 def classification_metrics(
     logits: np.ndarray, labels: np.ndarray, names: Sequence[str]
 ) -> dict[str, float]:
-    """Metrics of class predictions.
+    """Metrics of class predictions: logits `[N, Y]`, labels int `[N]`.
 
     Args:
-      logits: `[N, Y]`.
-      labels: int `[N]`.
       names: of "accuracy", "f1" (of class 1), "macro_f1" (over the classes
         that a label or a guess has), "matthews".
 
@@ -27,24 +26,16 @@ def classification_metrics(
 
     _require_finite(logits)
     guesses = np.argmax(logits, axis=-1)  # [N]
-    result = {}
-    for name in names:
-        if name == "accuracy":
-            value = metrics.accuracy_score(labels, guesses)
-        elif name == "f1":
-            value = metrics.f1_score(
-                labels == 1, guesses == 1, zero_division=0.0
-            )
-        elif name == "macro_f1":
-            value = metrics.f1_score(
-                labels, guesses, average="macro", zero_division=0.0
-            )
-        elif name == "matthews":
-            value = matthews(labels, guesses)
-        else:
-            raise ValueError(f"`names`: unknown metric {name!r}")
-        result[name] = float(value)
-    return result
+    f1 = functools.partial(metrics.f1_score, zero_division=0.0)
+    scores = {
+        "accuracy": lambda: metrics.accuracy_score(labels, guesses),
+        "f1": lambda: f1(labels == 1, guesses == 1),
+        "macro_f1": lambda: f1(labels, guesses, average="macro"),
+        "matthews": lambda: matthews(labels, guesses),
+    }
+    if unknown := set(names) - set(scores):
+        raise ValueError(f"`names`: unknown metric {min(unknown)!r}")
+    return {name: float(scores[name]()) for name in names}
 
 
 def matthews(labels: np.ndarray, guesses: np.ndarray) -> float:
@@ -59,24 +50,17 @@ def matthews(labels: np.ndarray, guesses: np.ndarray) -> float:
 def multi_label_metrics(
     logits: np.ndarray, labels: np.ndarray, threshold: float = 0.5
 ) -> dict[str, float]:
-    """Micro and macro F1 and exact-match accuracy.
-
-    Args:
-      logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
-    """
+    """Micro and macro F1, exact-match accuracy; labels are 0 or 1, `[N, Y]`."""
     from sklearn import metrics
 
     _require_finite(logits)
     guesses = (sigmoid(logits) > threshold).astype(int)
     truth = labels.astype(int)
-    scores = {
-        f"{kind}_f1": float(
-            metrics.f1_score(truth, guesses, average=kind, zero_division=0.0)
-        )
-        for kind in ("micro", "macro")
-    }
-    return scores | {
-        "exact_match": float((guesses == truth).all(axis=-1).mean())
+    f1 = functools.partial(metrics.f1_score, zero_division=0.0)
+    return {
+        "micro_f1": float(f1(truth, guesses, average="micro")),
+        "macro_f1": float(f1(truth, guesses, average="macro")),
+        "exact_match": float((guesses == truth).all(axis=-1).mean()),
     }
 
 
@@ -84,10 +68,7 @@ def best_label_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
     """The one threshold of all labels with the best micro F1.
 
     It lies half-way between two probabilities; the first best one from above
-    wins, and 0.5 where no label is right.
-
-    Args:
-      logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
+    wins, and 0.5 where no label is right. Both arrays are `[N, Y]`.
     """
     _require_finite(logits)
     values = sigmoid(logits).reshape(-1)

@@ -96,12 +96,7 @@ class DataOptions:
     """Base of the kinds' own options."""
 
     def check_run(self, options, features) -> None:
-        """Checks them beside a run's other options.
-
-        Args:
-          options: `training.finetuning.options.FinetuneOptions`.
-          features: `FeatureOptions`.
-        """
+        """Checks them beside `FinetuneOptions` and `FeatureOptions`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,7 +319,6 @@ class RaceDataOptions(DataOptions):
 
     def check_run(self, options, features) -> None:
         """Texts that are read are in a folder."""
-        del features
         reads = options.do_train or options.do_eval or options.do_predict
         if reads and not self.data_dir:
             raise UserError("--data_dir must be given: the RACE folder")

@@ -42,7 +42,6 @@ class Split:
     """A part of a task's data.
 
     Attributes:
-      name: as files of results have it.
       windows: what the rows of the table are cut from, where texts are long.
       finds_threshold: an evaluation of it finds the task's threshold.
     """
@@ -60,9 +59,6 @@ class Task:
     A subclass has `read`, `metrics`, `write`, `write_report`, `lengths` and
     `spec`, and overrides what else is its own.
 
-    Args:
-      data: files and columns, the kind's own options.
-      options: what will be done; only those splits are read.
 
     Attributes:
       train, evals, predicts: splits by what is done with them; see `load`.
@@ -245,7 +241,6 @@ class Task:
 
     def collect(self, split: Split, outputs: Outputs) -> dict:
         """What members of an ensemble share, where their rows may differ."""
-        del split
         return outputs
 
     def combine(self, members: list[dict], weights: list[float]) -> dict:
@@ -278,11 +273,7 @@ class Task:
         return table_files.hash_content(path) == self.dev_data
 
     def say_judged(self, path: str, without: str) -> None:
-        """Says that a file finds no threshold, and which one it has.
-
-        Args:
-          without: what is done where none is known.
-        """
+        """Says that a file finds no threshold, and which one it has."""
         kept = "kept" if self.threshold is not None else "not known"
         used = without if self.threshold is None else f"{self.threshold:.5g}"
         print(
@@ -298,7 +289,6 @@ class Task:
 
         task.json and the export keep it.
         """
-        del split, outputs, labels
         return {}
 
     # -- Write --

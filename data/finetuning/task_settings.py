@@ -36,8 +36,6 @@ class TrainedSetting:
     """One value that a trained model keeps.
 
     Attributes:
-      name: of the flag and of the field of the options.
-      kept: where, and what another value means.
       has_flag: False where several flags make the value.
     """
 
@@ -115,7 +113,6 @@ def make_spec(
     """task.json of a task, every setting included.
 
     Args:
-      command: of `ALL`.
       sources: option objects; the first with a field of a setting's name
         gives its value.
       head_options, data_options: what is no setting (`num_labels`).
@@ -150,12 +147,7 @@ def plain(value: object) -> object:
 
 
 def differing(found: TaskSpec, wanted: TaskSpec) -> list[TrainedSetting]:
-    """Settings that both know and that are not equal.
-
-    Args:
-      found: of the trained model.
-      wanted: what is asked for.
-    """
+    """Settings that both know and that are not equal."""
     result = []
     for setting in SETTINGS:
         old, new = (plain(setting.read(spec)) for spec in (found, wanted))
@@ -188,9 +180,6 @@ def shown(value: object) -> str:
 
 def check_trained(found: TaskSpec, wanted: TaskSpec, path: str) -> list[str]:
     """Notes about what differs from a trained model.
-
-    Args:
-      found: task.json of the weights.
 
     Raises:
       UserError: the job is for another model.

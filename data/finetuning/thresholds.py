@@ -42,12 +42,7 @@ def for_weights(
 
 
 def replace(spec: TaskSpec, found: dict, name: str = "") -> TaskSpec:
-    """`spec` with these thresholds and no other ones.
-
-    Args:
-      found: name -> threshold.
-      name: of the weights that they were found with.
-    """
+    """`spec` with these thresholds and no other ones."""
     others = {n: None for n in NAMES if n in spec.data_options}
     options = spec.data_options | others | found
     options.pop(WEIGHTS, None)
@@ -60,10 +55,6 @@ def keep(spec: TaskSpec, earlier: TaskSpec | None) -> TaskSpec:
     """The spec with the threshold that an evaluation found in its folder.
 
     The dev file that this run names comes before the one of the folder.
-
-    Args:
-      spec: of a training in the folder, or of one that finds it done.
-      earlier: task.json of that folder, of the same task.
     """
     known = earlier.data_options if earlier else {}
     kept = of(earlier)

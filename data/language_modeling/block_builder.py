@@ -6,9 +6,9 @@ import numpy as np
 
 from common import encodings
 from data.corpus import documents as corpus
+from data.language_modeling.manifest import META, make_format
 from data.language_modeling.options import LMDataOptions
-from data.language_modeling.record import META, make_format
-from data.records import block_builder, layout
+from data.records import layout
 from data.text import lm_vocabulary, units
 from data.text.units import UnknownSymbolError
 
@@ -25,7 +25,6 @@ class Plan(layout.Plan):
 
     def suffix(self, block: int) -> str:
         """The vocabulary, which other blocks' text may have made."""
-        del block
         return "-" + self.vocabulary_sha256
 
 
@@ -71,24 +70,20 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
 
 def count_text(text: str | bytes) -> dict[str, int]:
     """`words`, `lines`, `characters`, `bytes` of a text."""
-    if isinstance(text, bytes):
-        codes = np.frombuffer(text, np.uint8)
-        # Bytes that continue a character are 10xxxxxx.
-        return {
-            "words": len(text.split()),
-            "lines": text.count(b"\n"),
-            "characters": int(np.count_nonzero(codes & 0xC0 != 0x80)),
-            "bytes": len(text),
-        }
+    data, end = text, b"\n"
+    if isinstance(text, str):
+        data, end = text.encode("utf-8", "surrogatepass"), "\n"
+    # Bytes that continue a character are 10xxxxxx.
+    begins = np.frombuffer(data, np.uint8) & 0xC0 != 0x80
     return {
         "words": len(text.split()),
-        "lines": text.count("\n"),
-        "characters": len(text),
-        "bytes": len(text.encode("utf-8", "surrogatepass")),
+        "lines": text.count(end),
+        "characters": int(np.count_nonzero(begins)),
+        "bytes": len(data),
     }
 
 
-class BlockBuilder(block_builder.BlockBuilder):
+class BlockBuilder(layout.BlockBuilder):
     """Builds blocks one after the other.
 
     Raises:
@@ -145,13 +140,9 @@ class BlockBuilder(block_builder.BlockBuilder):
             else:
                 ids = vocabulary.encode(text)
         except UnknownSymbolError as e:
-            raise corpus.CorpusError(
-                str(
-                    UnknownSymbolError(
-                        e.symbol, _place(text, e.symbol, part, vocabulary)
-                    )
-                )
-            ) from e
+            place = _place(text, e.symbol, part, vocabulary)
+            error = UnknownSymbolError(e.symbol, place)
+            raise corpus.CorpusError(str(error)) from e
         ends = np.zeros(len(ids), bool)
         if vocabulary.eos_id is None:
             return ids, ends

@@ -1,5 +1,6 @@
 """Text -> token streams, with the factory of `data.records`."""
 
+import itertools
 import os
 
 from common import files
@@ -14,7 +15,7 @@ from data.language_modeling.options import SPLITS, LMDataOptions
 from data.records import build as factory
 from data.records import build_plan
 from data.records.layout import BuildLayout
-from data.text import lm_vocabulary, units, vocabulary_counts
+from data.text import lm_vocabulary, units
 from data.text.tokenizer import Tokenizer
 
 # Text settings that a vocabulary file of ours says itself.
@@ -22,11 +23,7 @@ _SAID = ("unit", "line_end", "lower_case")
 
 
 def build(options: LMDataOptions, log=print) -> StreamManifest:
-    """Builds a data directory, or goes on where a build was interrupted.
-
-    Returns:
-      The finished manifest.
-    """
+    """Builds a data directory, or goes on where a build was interrupted."""
     return factory.build(Streams(options), log)
 
 
@@ -38,6 +35,8 @@ class Streams(BuildLayout):
     """
 
     block_builder = BlockBuilder
+    manifest = StreamManifest
+    token_count = "tokens"
 
     def __init__(self, options: LMDataOptions):
         units.check_settings(
@@ -45,7 +44,8 @@ class Streams(BuildLayout):
         )
         self.options = options
         self._sources = official_splits.find(options)
-        self.paths = self._sources.all_paths()
+        paths = self._sources.paths.values()
+        self.paths = list(dict.fromkeys(itertools.chain(*paths)))
         self._splits: tuple[str, ...] = ()
         self._given = _given(options)
         self._vocabulary = self._given
@@ -105,7 +105,10 @@ class Streams(BuildLayout):
             if self.options.vocab_from == "all" or split == "train"
         ]
         if self.options.vocab_from == "fixed":
-            return fixed_bytes(self.options)
+            symbols, how = map(str, range(256)), self.options
+            return lm_vocabulary.SymbolVocabulary(
+                "byte", symbols, how.line_end, False, how.unknown
+            )
         workers_ = self.options.num_workers
         if "vocabulary_text" in stored and files.exists(path):
             hashes = build_plan.hash_blocks(blocks, chosen, workers_)
@@ -121,16 +124,10 @@ class Streams(BuildLayout):
         log(f"vocabulary: {vocabulary.size} {vocabulary.unit}s")
         return vocabulary
 
-    def tokens(self, summaries) -> int:
-        """Tokens of all splits."""
-        return sum(s["counts"]["tokens"] for s in summaries)
-
     def check(self, summaries) -> None:
         """Refuses a split without a token to predict."""
         for split in self._sources.paths:
-            tokens = sum(
-                s["counts"]["tokens"] for s in summaries if s["split"] == split
-            )
+            tokens = self.tokens([s for s in summaries if s["split"] == split])
             if tokens < 2:
                 raise corpus.CorpusError(
                     f"the {split} split has {tokens} tokens: nothing to "
@@ -171,10 +168,6 @@ class Streams(BuildLayout):
         )
         return manifest
 
-    def load(self) -> StreamManifest:
-        """The finished manifest."""
-        return StreamManifest.load(self.options.output_dir)
-
 
 # --- Vocabularies -------------------------------------------------------------
 
@@ -189,7 +182,7 @@ def _given(options: LMDataOptions) -> lm_vocabulary.Vocabulary | None:
             path, options.line_end, Tokenizer(path)
         )
     if not path.endswith(".json"):
-        symbols = vocabulary_counts.read_list(path, options.unit)
+        symbols = units.read_list(path, options.unit)
         if not symbols:
             raise UserError(
                 f"--vocab_file={path} is empty: give one word a line"
@@ -215,29 +208,21 @@ def _given(options: LMDataOptions) -> lm_vocabulary.Vocabulary | None:
     return vocabulary
 
 
-def fixed_bytes(options: LMDataOptions) -> lm_vocabulary.SymbolVocabulary:
-    """All 256 bytes in their order."""
-    return lm_vocabulary.SymbolVocabulary(
-        "byte", map(str, range(256)), options.line_end, False, options.unknown
-    )
+def _counter(options: LMDataOptions, blocks):
+    """What workers do: block number -> its SHA-256, counts of its symbols."""
+    reader = corpus.BlockReader()
 
-
-class _Counter:
-    """Counts the symbols of blocks; runs in workers."""
-
-    def __init__(self, options: LMDataOptions, blocks):
-        self._options, self._blocks = options, blocks
-        self._reader = corpus.BlockReader()
-
-    def __call__(self, number: int) -> tuple[str, dict[str, int]]:
-        options, parts = self._options, self._blocks[number]
-        data, digest = corpus.read_parts(parts, self._reader)
-        return digest, vocabulary_counts.count(
+    def count(number: int) -> tuple[str, dict[str, int]]:
+        parts = blocks[number]
+        data, digest = corpus.read_parts(parts, reader)
+        return digest, units.count(
             text_of(data, parts, options),
             options.unit,
             options.lower_case,
             options.line_end == "newline",
         )
+
+    return count
 
 
 def count_vocabulary(
@@ -258,7 +243,7 @@ def count_vocabulary(
     """
     counts, texts = {}, []
     for digest, block_counts in workers.run(
-        _Counter, (options, blocks), chosen, options.num_workers, ordered=True
+        _counter, (options, blocks), chosen, options.num_workers, ordered=True
     ):
         texts.append(digest)
         for symbol, number in block_counts.items():
@@ -269,12 +254,12 @@ def count_vocabulary(
         "mark": [units.MARK],
     }.get(options.line_end, [])
     limits = (options.min_count, options.max_symbols)
-    symbols = vocabulary_counts.by_count(counts, special, *limits)
+    symbols = units.by_count(counts, special, *limits)
     partial = options.vocab_from != "all" or any(limits)
     if options.unknown == "unk" and options.unit != "byte" and partial:
         if not set(units.UNKNOWN) & set(symbols):
             special = [*special, units.UNKNOWN[0]]
-            symbols = vocabulary_counts.by_count(counts, special, *limits)
+            symbols = units.by_count(counts, special, *limits)
     return lm_vocabulary.SymbolVocabulary(
         options.unit,
         symbols,

@@ -6,11 +6,12 @@ import math
 import os
 from typing import Any, ClassVar
 
+import numpy as np
+
 from common.errors import UserError
 from data.language_modeling.options import SPLITS
-from data.language_modeling.record import make_format
 from data.records.manifest import FILE_NAME, Manifest, RecordFile
-from data.records.record_format import RecordFormat
+from data.records.record_format import Feature, RecordFormat, ids_dtype
 from data.text import lm_vocabulary
 
 
@@ -40,7 +41,6 @@ class SplitCounts:
     Attributes:
       tokens: of the stream, line ends and marks included.
       words: runs of characters between white space in the text.
-      lines: of the text.
       characters, bytes: of the text (UTF-8), line ends included.
       unknown: tokens that are `<unk>`.
     """
@@ -105,7 +105,6 @@ class StreamManifest(Manifest):
 
     @classmethod
     def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """The constructor's arguments from JSON values."""
         for counts in value["counts"].values():
             SplitCounts(**counts)
         return super().unpack(value) | {
@@ -113,7 +112,6 @@ class StreamManifest(Manifest):
         }
 
     def check(self, path: str) -> None:
-        """The manifest's own sums."""
         size = self.format.record_size
         for file in self.files:
             full = -(-file.tokens // self.options["record_tokens"])
@@ -182,3 +180,25 @@ class StreamManifest(Manifest):
             self.vocabulary_sha256, os.path.join(self.data_dir, FILE_NAME)
         )
         return vocabulary
+
+
+# Numbers of a record, little-endian int32 in this order.
+META = np.dtype(
+    [
+        ("block", "<i4"),  # number of the block
+        ("record", "<i4"),  # number of the record in its file
+        ("tokens", "<i4"),  # used places; all but in the last record of a file
+    ]
+)
+
+
+def make_format(record_tokens: int, vocab_size: int) -> RecordFormat:
+    """The format of the records of one data set."""
+    return RecordFormat(
+        [
+            Feature("input_ids", ids_dtype(vocab_size), record_tokens),
+            Feature("meta", META),
+            # One bit per token, first token lowest: 1 = a line ends here.
+            Feature("line_ends", "u1", record_tokens // 8),
+        ]
+    )

@@ -37,10 +37,6 @@ class Sources:
     paths: dict[str, list[str]]
     ranges: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
-    def all_paths(self) -> list[str]:
-        """Every file once."""
-        return list(dict.fromkeys(p for s in self.paths.values() for p in s))
-
     def plan(self, size: int) -> list[tuple[str, tuple[Block, ...]]]:
         """(split, parts) of all blocks of about `size` bytes.
 
@@ -76,11 +72,7 @@ def find(options: LMDataOptions) -> Sources:
       UserError: a file is missing, or is not as long as it must be.
     """
     if options.dataset == "text":
-        globs = {
-            "train": options.train_glob,
-            "valid": options.valid_glob,
-            "test": options.test_glob,
-        }
+        globs = {s: getattr(options, f"{s}_glob") for s in SPLITS}
         return Sources(
             {s: _list(s, pattern) for s, pattern in globs.items() if pattern}
         )

@@ -4,18 +4,9 @@ import dataclasses
 
 from common.checks import FIELD, one_of, require, within
 from common.settings import REQUIRED, check, setting
-from data.records.options import RUNNERS, check_factory
+from data.records.options import RUNNERS, check_factory, identity
 
 SPLITS = ("train", "valid", "test")
-DATASETS = (
-    "text",
-    "wikitext-103",
-    "wikitext-2",
-    "ptb",
-    "enwik8",
-    "text8",
-    "lm1b",
-)
 VOCAB_SOURCES = ("train", "all", "fixed")
 PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
@@ -58,7 +49,7 @@ class LMDataOptions:
     dataset: str = setting(
         "text",
         "Official data set, read as the original reads it, or any text.",
-        choices=DATASETS,
+        choices=tuple(DEFAULTS),
     )
     data_path: str = setting(
         "", "Folder of the official data set; enwik8 and text8: or the file."
@@ -204,20 +195,9 @@ class LMDataOptions:
 
     def identity(self) -> dict:
         """What equal data share; paths and how it was run are left out."""
-        value = dataclasses.asdict(self)
-        for name in (
-            "output_dir",
-            "data_path",
-            "train_glob",
-            "valid_glob",
-            "test_glob",
-            "vocab_file",  # its hash stands apart
-            "num_workers",
-            "runner",
-            "beam_options",
-        ):
-            del value[name]
-        return value
+        globs = [f"{split}_glob" for split in SPLITS]
+        # The vocabulary's hash stands beside the options.
+        return identity(self, "data_path", *globs, "vocab_file")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,7 +213,7 @@ class StreamReadOptions:
       count_mark_pairs: False gives the prediction of `<S>` after `<S>` (One
         Billion Word as released) no weight.
       vary_length: training segments of random lengths around T, see
-        `data.language_modeling.varied_lengths`; their batches have as many
+        `data.language_modeling.reading_schedule`; their batches have as many
         columns as the longest of their rows.
       stride: how far the window of protocol "sliding" moves.
       prefetch: batches kept ready; 0 = none.

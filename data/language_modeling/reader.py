@@ -17,8 +17,8 @@ from common.contract import schema
 from data.language_modeling import reading_schedule
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
+from data.language_modeling.reading_schedule import Varied
 from data.language_modeling.stream import ShuffledStream, TokenStream
-from data.language_modeling.varied_lengths import Varied
 from data.records import dataset
 
 
@@ -27,9 +27,6 @@ class StreamReader:
 
     Args:
       training: endless; else every batch of one epoch, in order.
-
-    Attributes:
-      schedule: which row of the global batch reads what.
 
     Raises:
       UserError: there is no such split, or it is too short.
@@ -65,8 +62,9 @@ class StreamReader:
         if options.order == "shuffled" and training:
             self._shuffled = ShuffledStream(stream, seed, options.batch_size)
         self._mark = None
-        if not options.count_mark_pairs:
-            self._mark = _mark_of(manifest)
+        marked = manifest.options["line_end"] == "marks"
+        if marked and not options.count_mark_pairs:
+            self._mark = manifest.vocabulary().eos_id
 
     @property
     def num_chunks(self) -> int | None:
@@ -135,13 +133,6 @@ class StreamReader:
         return self._stream.read(start, count)
 
 
-def _mark_of(manifest: StreamManifest) -> int:
-    """Id of the mark around lines; -1 where lines have none."""
-    if manifest.options["line_end"] != "marks":
-        return -1
-    return manifest.vocabulary().eos_id
-
-
 def make_dataset(
     manifest: StreamManifest,
     split: str,
@@ -151,9 +142,6 @@ def make_dataset(
     training: bool = True,
 ) -> tf.data.Dataset:
     """Batches of a split, "train", "valid" or "test".
-
-    Args:
-      training: without end; else every batch of the split once, in order.
 
     Returns:
       `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
@@ -169,13 +157,11 @@ def make_dataset(
         name: ([sizes[x] for x in field.shape.split()], field.dtype)
         for name, field in schema.LANGUAGE_MODEL_BATCH.items()
     }
-    if reader.schedule.width == options.seq_len:
-        return dataset.make_dataset(
-            reader, fields, start_step, options.prefetch
-        )
-    fields["columns"] = ([], "int32")
-    chunks = dataset.make_dataset(reader, fields, start_step, options.prefetch)
-    return chunks.map(_cut)
+    varied = reader.schedule.width != options.seq_len
+    if varied:
+        fields["columns"] = ([], "int32")
+    batches = dataset.make_dataset(reader, fields, start_step, options.prefetch)
+    return batches.map(_cut) if varied else batches
 
 
 @tf.autograph.experimental.do_not_convert

@@ -6,6 +6,7 @@ there are n - 1 of them.
 """
 
 import abc
+import bisect
 import dataclasses
 
 import numpy as np
@@ -37,11 +38,6 @@ class Schedule(abc.ABC):
 
     `width` is that of the arrays: the longest segment, T where all have one
     length.
-
-    Args:
-      tokens: n.
-      batch_size: B.
-      seq_len: T.
 
     Attributes:
       steps_per_epoch: steps until every place that is read was read once by
@@ -95,7 +91,6 @@ class Circular(Schedule):
         self.steps_per_epoch = -(-self._steps_round // batch_size)
 
     def reads(self, steps: np.ndarray) -> Reads:
-        """What rows read at `steps`."""
         step = steps[:, None]
         late = step - self._steps_to_end  # [k, B]; below 0 in the first round
         inside = late % self._steps_round
@@ -125,7 +120,6 @@ class Lanes(Schedule):
         self.steps_per_epoch = -(-longest // seq_len)
 
     def reads(self, steps: np.ndarray) -> Reads:
-        """What rows read at `steps`."""
         epoch, inside = np.divmod(steps, self.steps_per_epoch)
         start = self._begin + inside[:, None] * self.seq_len  # [k, B]
         length = np.clip(self._end - start, 0, self.seq_len)
@@ -157,7 +151,6 @@ class Anchor(Schedule):
             )
 
     def reads(self, steps: np.ndarray) -> Reads:
-        """What rows read at `steps`."""
         epoch, inside = np.divmod(steps, self.steps_per_epoch)
         offset = inside[:, None] * self.seq_len
         rows = np.arange(self.batch_size, dtype=np.int64)
@@ -184,7 +177,6 @@ class Sliding(Schedule):
         self.steps_per_epoch = -(-self._windows // batch_size)
 
     def reads(self, steps: np.ndarray) -> Reads:
-        """What rows read at `steps`."""
         epoch, inside = np.divmod(steps, self.steps_per_epoch)
         rows = np.arange(self.batch_size, dtype=np.int64)
         window = inside[:, None] * self.batch_size + rows  # [k, B]
@@ -195,3 +187,83 @@ class Sliding(Schedule):
         length = np.where(real, self.seq_len, 0)
         reset = np.ones(start.shape, bool)
         return Reads(start, length, reset, epoch, first)
+
+
+FULL_RATE = 0.95
+DEVIATION, LEAST, MOST_DEVIATIONS = 5, 5, 3
+
+
+def segment_lengths(
+    places: int,
+    seq_len: int,
+    random: np.random.RandomState,
+    deviation: float = DEVIATION,
+) -> np.ndarray:
+    """int64: lengths of the segments that `places` are read in, in turn.
+
+    As in the release's PyTorch form: T with probability 0.95, else T / 2, and
+    normal noise. No boundary then lies at the same place in two epochs, and
+    short contexts are trained, too. The last one is cut where the places end.
+    """
+    lengths, done = [], 0
+    most = longest(seq_len, deviation)
+    while done < places:
+        full = random.random_sample() < FULL_RATE
+        mean = seq_len if full else seq_len / 2
+        drawn = int(random.normal(mean, deviation))
+        lengths.append(min(most, max(LEAST, drawn), places - done))
+        done += lengths[-1]
+    return np.asarray(lengths, np.int64)
+
+
+def longest(seq_len: int, deviation: float = DEVIATION) -> int:
+    """The longest segment that is ever drawn."""
+    return max(LEAST, int(seq_len + MOST_DEVIATIONS * deviation))
+
+
+class Varied(Schedule):
+    """Every place once per epoch: B lanes that join, lengths drawn each epoch.
+
+    All rows of a step have the same length but where their lane ends. Memory
+    is empty where an epoch begins.
+    """
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int, seed: int):
+        super().__init__(tokens, batch_size, seq_len)
+        bounds = self._lanes()
+        self._begin, self._end = bounds[:-1], bounds[1:]
+        self._seed = seed
+        self._longest = int((self._end - self._begin).max())
+        self.width = longest(seq_len)
+        self._last: tuple[int, np.ndarray] = (-1, np.zeros(0, np.int64))
+        self._firsts = [0]  # steps that epochs begin with
+        self.steps_per_epoch = len(self._bounds(0)) - 1
+
+    def _bounds(self, epoch: int) -> np.ndarray:
+        """int64 [steps + 1], where the segments of an epoch's lane lie."""
+        if self._last[0] != epoch:
+            random = np.random.RandomState([self._seed, epoch])
+            lengths = segment_lengths(self._longest, self.seq_len, random)
+            bounds = np.concatenate([[0], np.cumsum(lengths)])
+            self._last = (epoch, bounds)
+        return self._last[1]
+
+    def _epoch_of(self, step: int) -> int:
+        while self._firsts[-1] <= step:
+            epoch = len(self._firsts) - 1
+            count = len(self._bounds(epoch)) - 1
+            self._firsts.append(self._firsts[-1] + count)
+        return bisect.bisect_right(self._firsts, step) - 1
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        epochs = np.asarray([self._epoch_of(int(s)) for s in steps], np.int64)
+        inside = steps - np.asarray(self._firsts)[epochs]
+        first, last = np.zeros((2, len(steps)), np.int64)
+        for epoch in np.unique(epochs):
+            in_epoch, bounds = epochs == epoch, self._bounds(int(epoch))
+            first[in_epoch] = bounds[inside[in_epoch]]
+            last[in_epoch] = bounds[inside[in_epoch] + 1]
+        start = np.minimum(self._begin + first[:, None], self._end)  # [k, B]
+        length = np.minimum(self._begin + last[:, None], self._end) - start
+        reset = np.broadcast_to(inside[:, None] == 0, start.shape)
+        return Reads(start, length, reset, epochs)

@@ -9,6 +9,7 @@ from common.errors import UserError
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import SPLITS
 from data.language_modeling.stream import TokenStream
+from data.pretraining.options import InspectOptions
 
 _READ = 512  # records read at once
 _SHOWN = 10  # most frequent symbols
@@ -46,10 +47,10 @@ def check_directory(manifest: StreamManifest, log=print) -> int:
     return total
 
 
-def describe_record(manifest: StreamManifest, split: str, number: int) -> str:
+def describe_record(manifest: StreamManifest, options: InspectOptions) -> str:
     """One record of a split as words."""
+    split, left = options.split, options.record_number
     stream = TokenStream(manifest, split)
-    left = number
     for file in stream.record_files:
         if left < file.records:
             break
@@ -57,8 +58,8 @@ def describe_record(manifest: StreamManifest, split: str, number: int) -> str:
     else:
         total = sum(f.records for f in stream.record_files)
         raise UserError(
-            f"--record_number={number}: the {split} split has records "
-            f"0..{total - 1}"
+            f"--record_number={options.record_number}: the {split} split has "
+            f"records 0..{total - 1}"
         )
     arrays = stream.records(file, np.asarray([left]))
     used = int(arrays["meta"]["tokens"][0])
@@ -79,17 +80,14 @@ def describe_record(manifest: StreamManifest, split: str, number: int) -> str:
 
 
 def describe_statistics(
-    manifest: StreamManifest, split: str, max_records: int = 0
+    manifest: StreamManifest, options: InspectOptions
 ) -> str:
-    """What a split counts, its frequent symbols and lengths of lines.
-
-    Args:
-      max_records: read at most so many; 0 = all.
-    """
+    """What a split counts, its frequent symbols and lengths of lines."""
+    split = options.split
     stream = TokenStream(manifest, split)
     counts = manifest.split_counts(split)
     size = manifest.options["record_tokens"]
-    limit = min(max_records * size or len(stream), len(stream))
+    limit = min(options.max_records * size or len(stream), len(stream))
     seen = np.zeros(manifest.vocab_size, np.int64)
     lengths, before = [], 0
     done = 0
@@ -129,7 +127,6 @@ def describe_statistics(
 
 
 def _histogram(lengths: list[np.ndarray]) -> list[str]:
-    """Lengths of lines as bars."""
     if not lengths:
         return ["no line ends"]
     sizes = np.concatenate(lengths)

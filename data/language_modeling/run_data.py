@@ -25,20 +25,17 @@ class StreamData:
         self, seed: int, seq_len: int, order: str, vary_length: bool = False
     ) -> Callable:
         """`params -> tf.data.Dataset` of endless global batches."""
+        how = {"seq_len": seq_len, "order": order, "vary_length": vary_length}
+        return self._batches("train", True, seed, **how)
 
+    def _batches(self, split: str, training: bool, seed: int = 0, **how):
         def make(params):
+            options = StreamReadOptions(
+                params["batch_size"], rows=params.get("rows"), **how
+            )
+            start = params["start_step"] if training else 0
             return reader.make_dataset(
-                self.manifest,
-                "train",
-                StreamReadOptions(
-                    params["batch_size"],
-                    seq_len,
-                    order=order,
-                    rows=params.get("rows"),
-                    vary_length=vary_length,
-                ),
-                seed,
-                params["start_step"],
+                self.manifest, split, options, seed, start, training
             )
 
         return make
@@ -57,21 +54,14 @@ class StreamData:
           UserError: there is no such split.
         """
         self.manifest.select(split)
-
-        def make(params):
-            options = StreamReadOptions(
-                params["batch_size"],
-                seq_len,
-                protocol,
-                count_mark_pairs=count_mark_pairs,
-                stride=stride,
-                rows=params.get("rows"),
-            )
-            return reader.make_dataset(
-                self.manifest, split, options, training=False
-            )
-
-        return make
+        return self._batches(
+            split,
+            False,
+            seq_len=seq_len,
+            protocol=protocol,
+            count_mark_pairs=count_mark_pairs,
+            stride=stride,
+        )
 
     def check_length(self, split: str, seq_len: int) -> None:
         """A segment must fit into a split.

@@ -15,11 +15,7 @@ _MORE_BLOCKS = 8  # whose sentences are known, beside one per row
 
 
 class TokenStream:
-    """The tokens of one split, at any place.
-
-    Args:
-      verify: check checksums, ids and places of what is read.
-    """
+    """The tokens of one split, at any place."""
 
     def __init__(self, manifest: StreamManifest, split: str, verify=True):
         self.manifest, self.verify = manifest, verify

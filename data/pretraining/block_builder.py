@@ -13,12 +13,12 @@ import numpy as np
 
 from data.corpus import documents as corpus
 from data.corpus.sources import Reading
+from data.pretraining.manifest import FLAG_BACKWARD, make_format
 from data.pretraining.options import SPLITS, BuildOptions
-from data.pretraining.record import FLAG_BACKWARD, make_format
 from data.pretraining.sampling import original_sampler, record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
-from data.records import block_builder, layout
+from data.records import layout
 from data.text.tokenizer import Tokenizer
 
 DIRECTIONS = ("forward", "backward")
@@ -60,12 +60,8 @@ def record_name(split: str, direction: str, number: int, block: int) -> str:
     return f"{split}-{direction}-pass{number}-block{block:05d}.tfrecord"
 
 
-class BlockBuilder(block_builder.BlockBuilder):
-    """Builds blocks one after the other.
-
-    Args:
-      tokenizer: of `options`; read from its file when not given.
-    """
+class BlockBuilder(layout.BlockBuilder):
+    """Builds blocks one after the other."""
 
     def __init__(
         self,
@@ -83,7 +79,6 @@ class BlockBuilder(block_builder.BlockBuilder):
             self.tokenizer.vocab_size,
             options.materialize_masks,
         )
-        self._shape = record_arrays.Shape.of(options)
 
     def write_block(self, block: int) -> dict:
         """Writes the files of a block; gives files, counts and targets."""
@@ -262,7 +257,7 @@ class BlockBuilder(block_builder.BlockBuilder):
         )
 
     def _arrays(self, text, part, backward, rng):
-        drawn = (part, self._shape, self.tokenizer.symbols, rng)
+        drawn = (part, self.options, self.tokenizer.symbols, rng)
         if self.options.sampler == "original":
             words = (self.tokenizer.word_starts, backward)
             return original_sampler.make_arrays(text, words, *drawn)

@@ -2,21 +2,25 @@
 
 import base64
 import dataclasses
+import hashlib
 import math
+import os
 import zlib
 
 import numpy as np
 
+from common import files
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.corpus import corpus_plan, sources
 from data.corpus import documents as corpus
-from data.pretraining import batch_writer, build_report
+from data.pretraining import build_report
 from data.pretraining.block_builder import BlockBuilder, Plan
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import LaneFile, PretrainingManifest
-from data.pretraining.options import SPLITS, BuildOptions
+from data.pretraining.options import SPLITS, BuildOptions, ReaderOptions
 from data.records import build as factory
-from data.records import build_plan, duplicates
+from data.records import build_plan
 from data.records.layout import BuildLayout
 from data.text.tokenizer import Tokenizer
 
@@ -29,11 +33,7 @@ _LANE_SHARE = {"train": 1 / 16, "dev": 1 / 4}
 
 
 def build(options: BuildOptions, log=print) -> PretrainingManifest:
-    """Builds a data directory, or goes on where a build was interrupted.
-
-    Returns:
-      The finished manifest.
-    """
+    """Builds a data directory, or goes on where a build was interrupted."""
     return factory.build(TwoSegments(options), log)
 
 
@@ -45,6 +45,8 @@ class TwoSegments(BuildLayout):
     """
 
     block_builder = BlockBuilder
+    manifest = PretrainingManifest
+    token_count = "train_tokens"
 
     def __init__(self, options: BuildOptions):
         self._tokenizer = Tokenizer(options.spiece_model_file, options.text)
@@ -98,16 +100,12 @@ class TwoSegments(BuildLayout):
             again = [r.first != n for n, r in enumerate(self._readings)]
             once = blocks[: len(blocks) - sum(again)]
             shares = [r.share for r in self._readings[: len(once)]]
-            repeated = duplicates.find(
+            repeated = build_plan.find_duplicates(
                 self.options, once, stored, save, log, shares
             )
         return Plan(
             tuple(blocks), stored["segments_per_lane"], repeated, self._readings
         )
-
-    def tokens(self, summaries) -> int:
-        """Tokens of the train split."""
-        return sum(s["counts"]["train_tokens"] for s in summaries)
 
     def check(self, summaries) -> None:
         """Refuses a corpus of which nothing is left."""
@@ -157,7 +155,7 @@ class TwoSegments(BuildLayout):
         rows = self.options.materialize_batches
         if rows:
             log(f"writing batches of {rows} rows")
-            manifest = batch_writer.write(manifest)
+            manifest = write_batches(manifest)
         build_report.report(manifest, log)
         vocabulary.copy(
             self._tokenizer.vocabulary,
@@ -165,10 +163,6 @@ class TwoSegments(BuildLayout):
             self.options.output_dir,
         )
         return manifest
-
-    def load(self) -> PretrainingManifest:
-        """The finished manifest."""
-        return PretrainingManifest.load(self.options.output_dir)
 
 
 def segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
@@ -215,3 +209,66 @@ def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
             -(dev * np.log(q)).sum() / dev.sum()
         )
     return result
+
+
+_AHEAD = 8
+
+
+def write_batches(manifest: PretrainingManifest) -> PretrainingManifest:
+    """`--materialize_batches`: records in the order of batches; the manifest.
+
+    One file per pass holds one epoch: record n is row n mod B of step n div B,
+    the forward rows first, in the lane order of the build's seed; read in
+    sequence it needs no lanes. A row without a lane is an empty record.
+
+    Raises:
+      UserError: the batch does not divide by the directions.
+    """
+    rows = manifest.options["materialize_batches"]
+    batch_files = []
+    for number in range(manifest.num_passes):
+        one_pass = dataclasses.replace(
+            manifest,
+            options=manifest.options | {"num_passes": 1},
+            files=tuple(
+                dataclasses.replace(f, number=0)
+                for f in manifest.files
+                if f.number == number
+            ),
+        )
+        options = ReaderOptions(
+            global_batch=rows, seed=manifest.options["seed"], repeat=False
+        )
+        name = f"batches{rows}-pass{number}.tfrecord"
+        path = os.path.join(manifest.data_dir, name)
+        records, digest = _write_file(LaneReader(one_pass, options), path)
+        batch_files.append(
+            {
+                "name": name,
+                "rows": rows,
+                "records": records,
+                "bytes": records * manifest.format.record_size,
+                "sha256": digest,
+            }
+        )
+    return dataclasses.replace(manifest, batches=tuple(batch_files))
+
+
+def _write_file(reader: LaneReader, path: str) -> tuple[int, str]:
+    layout = reader.format
+    empty = layout.encode(layout.zeros(1))
+    segments = reader.segments
+    digest, records = hashlib.sha256(), 0
+    with files.atomic_open(path) as f:
+        for period in range(reader.steps_per_epoch // segments):
+            for first in range(0, segments, _AHEAD):
+                count = min(_AHEAD, segments - first)
+                raw, lanes, _ = reader.read_raw(period, first, count)
+                for i, lane in enumerate(lanes):
+                    if lane is None:
+                        raw[i] = empty
+                data = np.ascontiguousarray(np.swapaxes(raw, 0, 1)).tobytes()
+                f.write(data)
+                digest.update(data)
+                records += count * reader.rows
+    return records, digest.hexdigest()

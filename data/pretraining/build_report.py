@@ -1,9 +1,8 @@
 """What a finished build says of itself."""
 
 from common.errors import UserError
-from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.manifest import PretrainingManifest, make_format
 from data.pretraining.options import SPLITS, BuildOptions
-from data.pretraining.record import make_format
 from data.pretraining.sampling.token_stream import MAX_WORD_PIECES
 
 # More lost targets than this get a line that says what to do.

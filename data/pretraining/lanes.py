@@ -18,11 +18,14 @@ import numpy as np
 
 from common.errors import UserError
 from data.pretraining.block_builder import DIRECTIONS
-from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.manifest import (
+    FLAG_BACKWARD,
+    FLAG_DOCUMENT,
+    PretrainingManifest,
+)
 from data.pretraining.options import ReaderOptions
-from data.pretraining.record import FLAG_BACKWARD, FLAG_DOCUMENT
 from data.pretraining.sampling import segments as segments_lib
-from data.pretraining.sampling.resampling import check_sampler, draw
+from data.pretraining.sampling.record_arrays import check_sampler, draw
 from data.records.lane_files import LaneTable, OpenFiles, lane_order
 
 _SEED_RESAMPLE = 102

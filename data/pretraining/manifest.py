@@ -12,14 +12,13 @@ import numpy as np
 from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.pretraining.record import make_format
 from data.records.manifest import (
     FILE_NAME,
     Manifest,
     RecordFile,
     check_name,
 )
-from data.records.record_format import RecordFormat
+from data.records.record_format import Feature, RecordFormat, ids_dtype
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +37,11 @@ class LaneFile(RecordFile):
     targets: int
     is_next: int
     tokens: int = 0
+
+
+def _option(name: str) -> property:
+    """One of the builder's options (`BuildOptions`) as a property."""
+    return property(lambda manifest: manifest.options[name])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,30 +89,12 @@ class PretrainingManifest(Manifest):
         path = os.path.join(self.data_dir, FILE_NAME)
         return TextSettings.from_dict(self.text_settings, path)
 
-    @property
-    def seq_len(self) -> int:
-        """T."""
-        return self.options["seq_len"]
-
-    @property
-    def reuse_len(self) -> int:
-        """Positions of the part that becomes memory."""
-        return self.options["reuse_len"]
-
-    @property
-    def num_predict(self) -> int:
-        """P."""
-        return self.options["num_predict"]
-
-    @property
-    def perm_size(self) -> int:
-        """Positions per permutation; 0 = the whole part."""
-        return self.options["perm_size"]
-
-    @property
-    def bi_data(self) -> bool:
-        """Whether there are backward lanes."""
-        return self.options["bi_data"]
+    seq_len = _option("seq_len")  # T
+    reuse_len = _option("reuse_len")
+    num_predict = _option("num_predict")  # P
+    perm_size = _option("perm_size")
+    bi_data = _option("bi_data")
+    num_passes = _option("num_passes")
 
     @property
     def uncased(self) -> bool:
@@ -119,11 +105,6 @@ class PretrainingManifest(Manifest):
     def text_rule(self) -> str:
         """Rule of the text settings."""
         return self.text.rule
-
-    @property
-    def num_passes(self) -> int:
-        """Independent draws that are stored."""
-        return self.options["num_passes"]
 
     @property
     def unigram_entropy(self) -> float:
@@ -179,12 +160,10 @@ class PretrainingManifest(Manifest):
         return self.lanes("dev") > 0
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Names and bytes of all files that must be there."""
         batches = [(f["name"], f["bytes"]) for f in self.batches]
         return super().sizes() + batches
 
     def pack(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The fields as JSON values."""
         packed = np.packbits(self.word_starts).tobytes()
         return super().pack(value) | {
             "symbols": dataclasses.asdict(self.symbols),
@@ -193,7 +172,6 @@ class PretrainingManifest(Manifest):
 
     @classmethod
     def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """The constructor's arguments from JSON values."""
         for batch in value["batches"]:
             check_name(batch["name"])
         lanes = value["segments_per_lane"]
@@ -208,7 +186,6 @@ class PretrainingManifest(Manifest):
         }
 
     def check(self, path: str) -> None:
-        """The manifest's own sums and ranges."""
         if len(self.word_starts) != self.vocab_size:
             raise UserError(f"{path}: `word_starts` does not fit `vocab_size`")
         for field in dataclasses.fields(self.symbols):
@@ -232,3 +209,42 @@ class PretrainingManifest(Manifest):
                     f"{self.segments_per_lane[file.split]} records of {size} "
                     f"bytes cannot have {file.bytes} bytes: a field was changed"
                 )
+
+
+# Numbers of a record. The bytes are little-endian int32 in this order.
+META = np.dtype(
+    [
+        ("lane", "<i4"),  # number of the lane in its file
+        ("segment", "<i4"),  # number of the segment in its lane
+        ("flags", "<i4"),
+        ("reuse_tokens", "<i4"),  # in the reuse part, the rest is padding
+        ("a_tokens", "<i4"),
+        ("b_tokens", "<i4"),
+        ("label", "<i4"),  # 1 = B really follows A
+        ("targets", "<i4"),  # used target slots
+    ]
+)
+FLAG_BACKWARD = 1
+FLAG_DOCUMENT = 2  # a document starts in the part that the lane advances by
+
+
+def make_format(
+    seq_len: int,
+    num_predict: int,
+    vocab_size: int,
+    materialize_masks: bool = False,
+) -> RecordFormat:
+    """The format of the records of one data set."""
+    features = [
+        Feature("input_ids", ids_dtype(vocab_size), seq_len),
+        Feature("meta", META),
+        Feature("ranks", "<i2", seq_len),
+        Feature("target_positions", "<u2", num_predict),
+    ]
+    if materialize_masks:
+        row = -(-seq_len // 8)
+        features += [
+            Feature("perm_mask", "u1", seq_len * row),
+            Feature("target_mapping", "u1", num_predict * row),
+        ]
+    return RecordFormat(features)

@@ -6,7 +6,7 @@ import math
 from common.checks import FIELD, one_of, require, within
 from common.settings import REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.records.options import RUNNERS, check_factory
+from data.records.options import RUNNERS, check_factory, identity
 
 SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
@@ -206,18 +206,9 @@ class BuildOptions:
 
     def identity(self) -> dict:
         """What equal data share; paths and how it was run are left out."""
-        value = dataclasses.asdict(self)
-        for name in (
-            "input_glob",
-            "spiece_model_file",
-            "output_dir",
-            "max_empty_share",
-            "num_workers",
-            "runner",
-            "beam_options",
-            "text",  # stands apart, as the vocabulary's hash
-        ):
-            del value[name]
+        apart = ("input_glob", "spiece_model_file", "max_empty_share")
+        # `text` and the vocabulary's hash stand beside the options.
+        value = identity(self, *apart, "text")
         if not self.source_weights:  # as folders of before
             del value["source_weights"]
         return value

@@ -13,7 +13,7 @@ from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import SPLITS, InspectOptions
 from data.pretraining.sampling import permutation
 from data.pretraining.sampling import segments as segments_lib
-from data.pretraining.sampling.resampling import part_lengths, targets_of
+from data.pretraining.sampling.record_arrays import part_lengths, targets_of
 from data.text.tokenizer import Tokenizer
 
 _READ = 512
@@ -123,7 +123,6 @@ def describe_record(
 def _layout(
     meta: np.ndarray, manifest: PretrainingManifest
 ) -> segments_lib.Layout:
-    """What stands where in n records."""
     return segments_lib.layout(
         *part_lengths(meta), manifest.seq_len, manifest.reuse_len
     )
@@ -317,9 +316,10 @@ def _add_documents(ends, part, running: int, lengths: list[int]) -> int:
 
 
 def describe_statistics(
-    statistics: Statistics, manifest: PretrainingManifest
+    manifest: PretrainingManifest, options: InspectOptions
 ) -> str:
-    """The statistics as bars of text."""
+    """The statistics of the chosen records as bars of text."""
+    statistics = Statistics(manifest, options)
     wanted = manifest.options["mask_beta"] / manifest.options["mask_alpha"]
     lines = ["target rate by position (per token that may be one):"]
     buckets = np.array_split(np.arange(manifest.seq_len), 16)

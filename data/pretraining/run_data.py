@@ -14,7 +14,7 @@ from data.pretraining.build_report import rate_line
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
-from data.pretraining.sampling.resampling import check_sampler
+from data.pretraining.sampling.record_arrays import check_sampler
 from data.records.manifest import FILE_NAME
 
 

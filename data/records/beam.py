@@ -27,10 +27,6 @@ def run(
 ) -> None:
     """Builds blocks and waits until all are there.
 
-    Args:
-      builder: class that builds blocks (`BlockBuilder`).
-      options: of the build; `beam_options` is Beam's command line.
-
     Raises:
       UserError: Beam is not installed, does not take its options, or what a
         worker raised.

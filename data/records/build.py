@@ -13,40 +13,35 @@ from common.errors import UserError
 from common.process import workers
 from data.corpus import documents as corpus
 from data.records import build_plan
-from data.records.block_builder import block_summary_name
-from data.records.build_directory import (
-    make_directory,
-    read_json,
-    remove_build,
-    remove_leftovers,
-    remove_records,
-    remove_summaries,
-)
-from data.records.layout import BuildLayout, Plan
+from data.records.build_plan import read_json, remove
+from data.records.layout import BuildLayout, Plan, block_summary_name
 from data.records.manifest import Manifest
 from data.records.options import FactoryOptions
 
+_TEMPORARY, _SUMMARIES, _RECORDS = ".*.tmp-*", "block-*.json", "*.tfrecord"
+
 
 def build(layout: BuildLayout, log=print) -> Manifest:
-    """Builds a data directory, or goes on where a build was interrupted.
-
-    Returns:
-      The finished manifest.
-    """
+    """Builds a data directory, or goes on where a build was interrupted."""
     options = layout.options
     log(f"text: {layout.text_line()}")
-    make_directory(options.output_dir)
-    with locks.held(options.output_dir, say=log):
-        remove_leftovers(options.output_dir)
+    folder = options.output_dir
+    try:
+        files.make_directory(folder)
+    except OSError as e:
+        raise UserError(f"--output_dir={folder} cannot be made: {e}") from e
+    with locks.held(folder, say=log):
+        # Of killed processes; the lock says that none is alive.
+        remove(folder, _TEMPORARY)
         record = build_plan.describe(layout)
-        finished = build_plan.check_folder(options.output_dir, record)
+        finished = build_plan.check_folder(folder, record)
         blocks = layout.plan_blocks()
         if finished:
             build_plan.check_finished_text(layout, blocks)
-            log(f"{options.output_dir} is finished: nothing to do")
+            log(f"{folder} is finished: nothing to do")
             # Of a process that was killed behind its manifest.
-            remove_summaries(options.output_dir)
-            return layout.load()
+            remove(folder, _SUMMARIES)
+            return layout.manifest.load(folder)
         log(f"{len(layout.paths)} files, {len(blocks)} blocks")
         try:
             plan = build_plan.make_plan(layout, blocks, record, log)
@@ -54,16 +49,16 @@ def build(layout: BuildLayout, log=print) -> Manifest:
             layout.check(summaries)
         except corpus.CorpusError:
             # Mended files are other files: what was built is of no use then.
-            remove_build(options.output_dir)
+            remove(folder, "*.json")
+            remove(folder, _RECORDS)
             raise
         hashes = _text_hashes(summaries)
         manifest = layout.make_manifest(plan, summaries, hashes)
         manifest = layout.finish(manifest, log)
-        remove_records(
-            options.output_dir, {name for name, _ in manifest.sizes()}
-        )
+        # Those of another plan, of text that was changed since, go.
+        remove(folder, _RECORDS, {name for name, _ in manifest.sizes()})
         manifest.write()
-        remove_summaries(options.output_dir)
+        remove(folder, _SUMMARIES)
     return manifest
 
 
@@ -91,7 +86,7 @@ def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
 
         beam_runner.run(layout.block_builder, options, plan, missing, log)
         # Of workers that were killed meanwhile; all others are done.
-        remove_leftovers(options.output_dir)
+        remove(options.output_dir, _TEMPORARY)
         for block in missing:
             summaries[block] = _finished_block(options.output_dir, block)
         _check_finished(options.output_dir, summaries)

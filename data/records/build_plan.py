@@ -6,8 +6,12 @@ block knows the SHA-256 of the text that it was made of, its own and a
 neighbour's, and the manifest that of all blocks.
 """
 
+import fnmatch
+import hashlib
+import json
 import os
 import platform
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 import sentencepiece
@@ -16,9 +20,9 @@ from common import files, locks
 from common.errors import UserError
 from common.process import workers
 from data.corpus import documents as corpus
-from data.records.build_directory import read_json
 from data.records.layout import BuildLayout, Plan
 from data.records.manifest import FILE_NAME
+from data.records.options import FactoryOptions
 from data.text import normalization as text
 
 PLAN_NAME = "plan.json"
@@ -77,7 +81,7 @@ def check_finished_text(layout: BuildLayout, blocks) -> None:
       UserError: the first block whose text is another.
     """
     options = layout.options
-    stored = layout.load().text_sha256
+    stored = layout.manifest.load(options.output_dir).text_sha256
     digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)
     for block, parts in enumerate(blocks):
         old = stored[block] if block < len(stored) else "none"
@@ -147,31 +151,22 @@ def make_plan(layout: BuildLayout, blocks, record: dict, log) -> Plan:
 # --- Text ---------------------------------------------------------------------
 
 
-class _TextHasher:
-    """Hashes the text of blocks; runs in workers."""
-
-    def __init__(self, blocks):
-        self._blocks = blocks
-        self._reader = corpus.BlockReader()
-
-    def __call__(self, number: int) -> tuple[int, str]:
-        return number, corpus.read_parts(self._blocks[number], self._reader)[1]
+def _text_hasher(blocks):
+    """What workers do: block number -> it and the SHA-256 of its text."""
+    reader = corpus.BlockReader()
+    return lambda n: (n, corpus.read_parts(blocks[n], reader)[1])
 
 
 def hash_blocks(blocks, numbers, num_workers: int) -> dict[int, str]:
     """SHA-256 of the text of the blocks with these numbers."""
-    digests = workers.run(_TextHasher, (blocks,), list(numbers), num_workers)
-    return dict(digests)
-
-
-def made_of(plan: Plan, summary: dict) -> set[int]:
-    """Numbers of the blocks whose text is in a block's records."""
-    return {int(number) for number in summary["made_of"]}
+    return dict(
+        workers.run(_text_hasher, (blocks,), list(numbers), num_workers)
+    )
 
 
 def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     """The finished blocks whose text is as it was when they were built."""
-    numbers = set().union(*(made_of(plan, s) for s in summaries.values()))
+    numbers = {int(n) for s in summaries.values() for n in s["made_of"]}
     numbers &= set(range(len(plan.blocks)))
     digest_of = {
         str(number): digest + plan.suffix(number)
@@ -179,11 +174,11 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
             plan.blocks, sorted(numbers), num_workers
         ).items()
     }
-    kept = {}
-    for block, summary in summaries.items():
-        wanted = summary["made_of"]
-        if all(digest_of.get(k) == v for k, v in wanted.items()):
-            kept[block] = summary
+    kept = {
+        block: summary
+        for block, summary in summaries.items()
+        if summary["made_of"].items() <= digest_of.items()
+    }
     if len(kept) < len(summaries):
         changed = sorted(summaries.keys() - kept.keys())
         log(
@@ -191,3 +186,92 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
             "text that was changed since: they are built again"
         )
     return kept
+
+
+def remove(path: str, pattern: str, keep: Container[str] = ()) -> None:
+    """Removes a folder's files whose names match a pattern of the shell."""
+    for name in fnmatch.filter(files.list_names(path), pattern):
+        if name not in keep:
+            files.remove(os.path.join(path, name))
+
+
+def read_json(path: str):
+    """A JSON file's value; None where there is none or it is damaged."""
+    try:
+        return json.loads(files.read_bytes(path))
+    except (OSError, ValueError):
+        return None
+
+
+def find_duplicates(
+    options: FactoryOptions,
+    blocks: Sequence[tuple[corpus.Block, ...]],
+    stored: dict,
+    save: Callable[[], None],
+    log: Callable[[str], None],
+    shares: Sequence[float] = (),
+) -> dict[int, tuple[int, ...]]:
+    """Numbers of the documents of each block that came before.
+
+    White space does not count.
+
+    Args:
+      stored: the plan; holds what was found, and of which text.
+      shares: of each block's documents that are read; () = all. A text's copy
+        in a block of a larger share counts as the first, lest it be lost.
+    """
+    if "duplicates" in stored:
+        digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)
+        if [digest_of[i] for i in range(len(blocks))] != stored["text_sha256"]:
+            log("the text was changed since duplicates were looked for")
+            del stored["duplicates"]
+    if "duplicates" not in stored:
+        log("looking for duplicate documents")
+        texts, duplicates = _look_for_duplicates(options, blocks, shares)
+        stored |= {"duplicates": duplicates, "text_sha256": texts}
+        save()
+    return {int(k): tuple(v) for k, v in stored["duplicates"].items()}
+
+
+def _document_hasher(blocks, text_field: str):
+    """What workers do: block number -> its SHA-256, a hash per document."""
+    reader = corpus.BlockReader()
+
+    def hash_documents(number: int) -> tuple[str, np.ndarray]:
+        documents, digest = corpus.read_run(blocks[number], reader, text_field)
+        digests = [
+            hashlib.blake2b(
+                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
+            ).digest()
+            for d in documents
+        ]
+        return digest, np.frombuffer(b"".join(digests), np.uint64)
+
+    return hash_documents
+
+
+def _look_for_duplicates(options, blocks, shares) -> tuple[list, dict]:
+    """SHA-256 of each block, and documents whose text came before."""
+    results = workers.run(
+        _document_hasher,
+        (blocks, options.text_field),
+        list(range(len(blocks))),
+        options.num_workers,
+        ordered=True,
+    )
+    texts, hashes = map(list, zip(*results, strict=True))
+    order = np.arange(len(blocks))
+    if shares:
+        order = np.argsort(-np.asarray(shares), kind="stable")
+    hashes = [hashes[i] for i in order]
+    of_block = np.repeat(order, [len(h) for h in hashes])
+    inside = np.concatenate([np.arange(len(h)) for h in hashes])
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    again = np.ones(len(inside), bool)
+    again[first] = False
+    result = {}
+    for block, number_inside in zip(
+        of_block[again], inside[again], strict=True
+    ):
+        result.setdefault(int(block), []).append(int(number_inside))
+    return texts, result

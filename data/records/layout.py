@@ -7,12 +7,19 @@ into records and their manifest.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from common import files
+from data.corpus import documents as corpus
 from data.corpus.documents import Block
 from data.records.manifest import Manifest
 from data.records.options import FactoryOptions
+from data.records.record_format import RecordFormat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +31,6 @@ class Plan:
     def suffix(self, block: int) -> str:
         """What a block's records depend on beside text and options; "" = no
         more. Stands behind the SHA-256 of its text."""
-        del block
         return ""
 
 
@@ -33,12 +39,20 @@ class BuildLayout(abc.ABC):
 
     Attributes:
       block_builder: class whose objects build blocks in workers, made of
-        `options` and the plan (`block_builder.BlockBuilder`).
+        `options` and the plan (`BlockBuilder`).
+      manifest: class of what a finished folder holds.
+      token_count: name in the summaries' counts of the log's tokens.
     """
 
     options: FactoryOptions
     paths: Sequence[str]
     block_builder: ClassVar[type]
+    manifest: ClassVar[type[Manifest]]
+    token_count: ClassVar[str]
+
+    def tokens(self, summaries: Sequence[dict]) -> int:
+        """Tokens of finished blocks."""
+        return sum(s["counts"][self.token_count] for s in summaries)
 
     @abc.abstractmethod
     def text_line(self) -> str:
@@ -71,10 +85,6 @@ class BuildLayout(abc.ABC):
         """
 
     @abc.abstractmethod
-    def tokens(self, summaries: Sequence[dict]) -> int:
-        """Tokens of finished blocks, for the log."""
-
-    @abc.abstractmethod
     def check(self, summaries: Sequence[dict]) -> None:
         """Looks at all blocks before a manifest is made.
 
@@ -96,6 +106,85 @@ class BuildLayout(abc.ABC):
           The manifest to be written, with all files that are to be kept.
         """
 
+
+def block_summary_name(block: int) -> str:
+    """File name of a finished block's counts; gone when all are finished."""
+    return f"block-{block:05d}.json"
+
+
+class BlockBuilder(abc.ABC):
+    """One block of text -> its record files, in worker processes.
+
+    The bytes depend on the options, the seed, the block's number and the text
+    only: not on workers, on the other blocks (but for those that a layout
+    reads, too) or on what was built before. A block's summary names the text
+    that its records are made of.
+    """
+
+    format: RecordFormat
+
+    def __init__(self, options: FactoryOptions, plan: Plan):
+        self.options = options
+        self.plan = plan
+        self._reader = corpus.BlockReader()
+        self._made_of = {}
+
+    def build(self, block: int) -> dict:
+        """Writes the files of a block, then its summary; returns that."""
+        self._made_of = {}
+        summary = {"block": block} | self.write_block(block)
+        summary["made_of"] = self._made_of
+        path = os.path.join(self.options.output_dir, block_summary_name(block))
+        files.write_json(path, summary)
+        return summary
+
     @abc.abstractmethod
-    def load(self) -> Manifest:
-        """The finished manifest of the output folder."""
+    def write_block(self, block: int) -> dict:
+        """Writes the files of a block.
+
+        Returns:
+          JSON values: `files`, dicts of the fields of the manifest's record
+          files, and what the layout's manifest is made of.
+        """
+
+    def read(self, block: int) -> list[corpus.Document]:
+        """The documents of a block, which is noted in its summary."""
+        block_documents, digest = corpus.read_run(
+            self.plan.blocks[block], self._reader, self.options.text_field
+        )
+        self._note(block, digest)
+        return block_documents
+
+    def read_bytes(self, block: int) -> list[bytes]:
+        """The bytes of a block's parts, which is noted in its summary."""
+        part_bytes, digest = corpus.read_parts(
+            self.plan.blocks[block], self._reader
+        )
+        self._note(block, digest)
+        return part_bytes
+
+    def _note(self, block: int, digest: str) -> None:
+        self._made_of[str(block)] = digest + self.plan.suffix(block)
+
+    def rng(self, *parts: int) -> np.random.Generator:
+        """A generator that is a function of the seed and `parts` alone."""
+        seed = np.random.SeedSequence([self.options.seed, *parts])
+        return np.random.Generator(np.random.PCG64(seed))
+
+    def write_records(
+        self, name: str, chunks: Iterable[dict[str, np.ndarray]]
+    ) -> dict:
+        """Writes arrays of records, in order, as one file.
+
+        Returns:
+          `bytes` and `sha256` of the file.
+        """
+        digest, size = hashlib.sha256(), 0
+        path = os.path.join(self.options.output_dir, name)
+        with files.atomic_open(path) as f:
+            for arrays in chunks:
+                data = self.format.encode(arrays).tobytes()
+                f.write(data)
+                digest.update(data)
+                size += len(data)
+        return {"bytes": size, "sha256": digest.hexdigest()}

@@ -1,5 +1,6 @@
 """What every kind of build is told."""
 
+import dataclasses
 from typing import Protocol
 
 from common.checks import one_of, within
@@ -8,12 +9,7 @@ RUNNERS = ("local", "beam")
 
 
 class FactoryOptions(Protocol):
-    """The options of a build that `data.records` itself reads.
-
-    Attributes:
-      block_megabytes: text per block, the unit of work.
-      num_workers: processes; any number gives the same bytes.
-    """
+    """The options of a build that `data.records` itself reads."""
 
     output_dir: str
     text_field: str
@@ -22,6 +18,18 @@ class FactoryOptions(Protocol):
     num_workers: int
     runner: str
     beam_options: str
+
+
+def identity(options: FactoryOptions, *apart: str) -> dict:
+    """What equal data share: the options but for how a build was run.
+
+    Args:
+      *apart: fields, most of them paths, that are left out, too.
+    """
+    value = dataclasses.asdict(options)
+    for name in ("output_dir", "num_workers", "runner", "beam_options", *apart):
+        del value[name]
+    return value
 
 
 def check_factory(options: FactoryOptions) -> None:

@@ -38,8 +38,6 @@ class Vocabulary(abc.ABC):
     """Ids 0..size-1 of one unit.
 
     Attributes:
-      unit: one of `UNITS`.
-      line_end: see `data.text.units`.
       unk_id: of what is not known; None = that is an error.
       eos_id: what a line's end becomes; None with `line_end` none.
       sha256: hex digest of symbols, order and settings.
@@ -206,7 +204,6 @@ class SymbolVocabulary(Vocabulary):
     # --- Encoding -------------------------------------------------------------
 
     def encode(self, text: str) -> np.ndarray:
-        """Ids int32 [n] of a text; each "\\n" in it ends a line."""
         if self.unit == "byte":
             return self.encode_bytes(text.encode("utf-8"))
         if self.lower_case:
@@ -252,14 +249,12 @@ class SymbolVocabulary(Vocabulary):
     # --- Decoding -------------------------------------------------------------
 
     def symbol(self, index: int) -> str:
-        """An id as it is shown to people."""
         symbol = self.symbols[index]
         if self.unit == "byte":
             symbol = chr(int(symbol)) if int(symbol) < 128 else f"<{symbol}>"
         return repr(symbol)[1:-1] if symbol.isspace() else symbol
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; what ends a line becomes "\\n"."""
         symbols = [self.symbols[int(i)] for i in ids]
         if self.unit == "byte":
             return bytes(map(int, symbols)).decode("utf-8", "replace")
@@ -297,12 +292,7 @@ class SymbolVocabulary(Vocabulary):
 
 
 class PieceVocabulary(Vocabulary):
-    """A SentencePiece file.
-
-    Args:
-      line_end: "eos" or "none".
-      tokenizer: of the file; read from it when not given.
-    """
+    """A SentencePiece file."""
 
     unit = "piece"
 
@@ -322,7 +312,6 @@ class PieceVocabulary(Vocabulary):
         ).hexdigest()
 
     def encode(self, text: str) -> np.ndarray:
-        """Ids int32 [n] of a text; each "\\n" in it ends a line."""
         lines = text.split(NEWLINE)
         ids, lengths = self.tokenizer.encode_flat(lines)
         if self.eos_id is None:
@@ -331,7 +320,6 @@ class PieceVocabulary(Vocabulary):
         return np.insert(ids, ends, self.eos_id).astype(np.int32)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; what ends a line becomes "\\n"."""
         lines, line = [], []
         for index in [*map(int, ids), None]:
             if index is None or index == self.eos_id:

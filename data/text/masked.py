@@ -107,12 +107,7 @@ def encode_filled(
     parts: Sequence[str],
     fills: Sequence[str],
 ) -> FilledText:
-    """Encodes the whole text, and finds the pieces of each filling.
-
-    Args:
-      parts: text between the places, one more than `fills`.
-      fills: text of each place.
-    """
+    """Encodes the whole text, and finds the pieces of each filling."""
     text, spans = parts[0], []
     for fill, part in zip(fills, parts[1:], strict=True):
         spans.append((len(text), len(text) + len(fill)))

@@ -26,9 +26,6 @@ class Changes:
     spellings that Unicode calls equal (one character or letter and mark) do
     not count, nor does the case of text that is lower-cased by choice. Apart
     are those that only became compatible forms (NFKC: full width, ligatures).
-
-    Args:
-      rules: SentencePiece's normalisation, as its trainer takes it.
     """
 
     def __init__(self, settings: TextSettings, rules: dict[str, str]):
@@ -48,12 +45,7 @@ class Changes:
         self._mild: list[tuple[str, str]] = []
 
     def add(self, raw: str, normalised: str) -> None:
-        """Counts a sentence.
-
-        Args:
-          raw: as it stands in the file.
-          normalised: as SentencePiece gets it.
-        """
+        """Counts a sentence."""
         raw = " ".join(raw.split())
         self.characters += len(raw.translate(_BLANKS))
         if raw.isascii():

@@ -77,14 +77,11 @@ def unicode_form(form: str, text: str) -> str:
         return unicodedata.normalize(form, text)
     apart = form.replace("C", "D")
     parts = (_apart(apart, char) for char in text)
-    runs = itertools.groupby(itertools.chain.from_iterable(parts), _is_mark)
+    chars = itertools.chain.from_iterable(parts)
+    runs = itertools.groupby(chars, lambda c: unicodedata.combining(c) > 0)
     sort = functools.partial(sorted, key=unicodedata.combining)
     text = "".join("".join(sort(r) if marks else r) for marks, r in runs)
     return unicodedata.normalize(form, text)
-
-
-def _is_mark(char: str) -> bool:
-    return unicodedata.combining(char) > 0
 
 
 @functools.lru_cache(maxsize=65536)

@@ -57,7 +57,6 @@ class Tokenizer:
     """A SentencePiece file with the text handling that belongs to it.
 
     Args:
-      spiece_model_file: path of the model, local or `tf.io.gfile`.
       text: what a user or something made with the vocabulary says about text
         handling; taken where the vocabulary has no record of it, else it must
         agree.
@@ -104,7 +103,6 @@ class Tokenizer:
             ) from e
 
     def _read_model(self, model: bytes) -> None:
-        """Pieces, symbols and tables of a SentencePiece file."""
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=model
         )
@@ -155,14 +153,11 @@ class Tokenizer:
 
     # --- Digit + comma --------------------------------------------------------
 
-    def _split_piece(self, piece: str) -> list[str]:
-        return split_piece(self._processor, piece)
-
     def _make_split_tables(self) -> None:
         """Ids of every piece after the split, flat; most keep their own."""
         self._splits = {}
         for i, piece in enumerate(self._pieces):
-            parts = self._split_piece(piece)
+            parts = split_piece(self._processor, piece)
             if len(parts) > 1:
                 self._splits[i] = [self.piece_to_id(p) for p in parts]
         lists = [self._splits.get(i, [i]) for i in range(self.vocab_size)]
@@ -203,16 +198,12 @@ class Tokenizer:
 
     def _encode_pieces(self, normalised: str) -> list[str]:
         pieces = self._processor.encode(normalised, return_type=str)
-        return [part for p in pieces for part in self._split_piece(p)]
+        return [q for p in pieces for q in split_piece(self._processor, p)]
 
     def encode_batch(
         self, texts: Sequence[str], num_threads: int = 1
     ) -> list[np.ndarray]:
-        """`encode` of many texts.
-
-        Returns:
-          One int32 array of ids per text.
-        """
+        """`encode` of many texts."""
         ids, lengths = self.encode_flat(texts, num_threads)
         return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
@@ -325,7 +316,7 @@ class Tokenizer:
             end = start + 1  # SentencePiece took one character apart
         while start < end and _BLANK.match(text[start]):
             start += 1
-        parts = self._split_piece(piece)
+        parts = split_piece(self._processor, piece)
         sizes = [len(p.replace(WORD_MARK, "")) for p in parts]
         if len(parts) > 1 and sum(sizes) == end - start:
             for part, size in zip(parts, sizes, strict=True):

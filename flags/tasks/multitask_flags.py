@@ -12,12 +12,12 @@ from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from flags import flag_values
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
-from training.finetuning.multitask_options import (
+from training.finetuning.options import (
     JOINT,
     TASKS,
+    FinetuneOptions,
     MultiTaskOptions,
 )
-from training.finetuning.options import FinetuneOptions
 
 FLAGS = flags.FLAGS
 
@@ -57,9 +57,6 @@ def define() -> None:
 
 def read(tasks: tuple[str, ...] = (), **changes) -> dict:
     """What the flags say of some tasks.
-
-    Args:
-      **changes: values of flags, for this reading alone.
 
     Returns:
       `options`, `settings` (`MultiTaskOptions`), `data` and `features` by

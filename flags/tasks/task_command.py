@@ -1,18 +1,28 @@
 """Flags of the task's own data.
 
-A command that fine-tunes one kind of task is an object of this module.
+A command that fine-tunes one kind of task is an object of this module. TensorFlow
+is imported after the flags are parsed: the processes that make features import
+the command's file and do without it.
 """
 
 import dataclasses
 
+from absl import flags
 from absl.testing import flagsaver
 
 from common.contract.task_spec import TaskSpec
+from common.errors import UserError
 from common.references import resolve
-from data.finetuning.options import DataOptions
+from data.finetuning.options import (
+    CLASSIFIER_HEADS,
+    ClassifierDataOptions,
+    DataOptions,
+)
 from flags import flag_values
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
+
+FLAGS = flags.FLAGS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,14 +50,10 @@ class TaskCommand:
 
     def data_options(self, trained: TaskSpec | None = None) -> DataOptions:
         """The task's own options."""
-        del trained
         return flag_values.build(self.data)
 
     def read(self, **changes) -> dict:
         """Everything that the flags say.
-
-        Args:
-          **changes: values of flags, for this reading alone.
 
         Returns:
           Arguments of `training.finetuning.command.prepare`.
@@ -77,3 +83,52 @@ class TaskCommand:
         # Named, not imported: what they load needs seconds.
         run = resolve("training.finetuning.command:run")
         run(resolve(self.task), self.read, fields, resolve("serving.export"))
+
+
+class ClassifierCommand(TaskCommand):
+    """With a task by name, which a trained model may say."""
+
+    def define(self) -> None:
+        """Registers the flags."""
+        flag_values.often |= {"is_regression", "multi_label"}
+        super().define()
+        flags.DEFINE_bool(
+            "is_regression", False, "tsv, csv, jsonl: the label is a number."
+        )
+        flags.DEFINE_bool(
+            "multi_label",
+            False,
+            "tsv, csv, jsonl: a row may have several labels or none.",
+        )
+
+    def data_options(
+        self, trained: TaskSpec | None = None
+    ) -> ClassifierDataOptions:
+        """The task; that of `trained`, and its head, where none is asked for.
+
+        Raises:
+          UserError: no task is known, or flags that exclude each other.
+        """
+        name = FLAGS.task_name
+        if not name and trained is None:
+            raise UserError(
+                "--task_name must be given: --model_dir holds no trained model"
+            )
+        if not name and trained.head not in CLASSIFIER_HEADS:
+            raise UserError(
+                f"the model is of {trained.task_name} (head {trained.head}), "
+                "which is not for run_classifier.py: take the command that "
+                "trained it"
+            )
+        if FLAGS.is_regression and FLAGS.multi_label:
+            raise UserError("give one of --is_regression and --multi_label")
+        head = "regression" if FLAGS.is_regression else "classification"
+        head = "multi_label" if FLAGS.multi_label else head
+        asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
+        if trained and not asked and trained.head in CLASSIFIER_HEADS:
+            head = trained.head
+        return flag_values.build(
+            ClassifierDataOptions,
+            head=head,
+            task_name=name or trained.task_name,
+        )

@@ -2,7 +2,7 @@
 
 Classes, labels and options have the mean of the members' probabilities, values
 their mean, answers in a paragraph are joined by their texts with the null odds
-averaged: `data.finetuning.ensembles` and `data.finetuning.squad.ensembles`, as
+averaged: `data.finetuning.ensembles` and `data.finetuning.squad.answers`, as
 `--ensemble` of the fine-tuning commands does. Members have their own
 vocabularies, lengths and encoders.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.finetuning import ensembles
-from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad.answers import SquadAnswers
 from data.finetuning.squad.predictions import EMPTY_LOG_PROB
 from data.finetuning.task_settings import THRESHOLD as NULL_THRESHOLD
@@ -104,7 +104,7 @@ class Ensemble:
     def _spans(self, members: Sequence[Outputs]) -> dict[str, np.ndarray]:
         """Lists of answers by text; `answer` is "" above the threshold."""
         size = members[0]["nbest_text"].shape[1]
-        joined = squad_ensembles.combine(
+        joined = squad_answers.combine(
             [_span_answers(m) for m in members], self.weights, size
         )
         spans = {f"nbest_{name}": [] for name in _NBEST}

@@ -24,7 +24,7 @@ EXAMPLE = {
 
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
-    """`data.finetuning.race.features.question_with_option` of two [N] tensors."""
+    """`data.finetuning.race.examples.question_with_option` of two [N] tensors."""
     parts = tf.strings.split(question, "_")  # [N, (parts)]
     # "" splits into no part at all.
     parts = tf.cond(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from common.summary import describe
-from data.finetuning.ranking.significance import Difference, compare
+from data.finetuning.ranking.metrics import Difference, compare
 from studies.runner.jobs import NOT_RUN
 
 RESAMPLES = 10_000

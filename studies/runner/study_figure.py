@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from common import figures
-from data.finetuning.ranking.significance import Difference
+from data.finetuning.ranking.metrics import Difference
 from studies.runner.seed_table import Row, difference, same_rate
 from studies.runner.study_file import StudyOptions
 

@@ -18,7 +18,7 @@ from tests.helpers.runs.classifier import CONFIG, WORDS, make_options
 from tests.training.finetuning.written_files import files_of
 from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
-from training.finetuning.multitask_options import JOINT, OTHERS
+from training.finetuning.options import JOINT, OTHERS
 
 TASKS = ("sst-2", "sts-b", "rte")
 LENGTHS = (12, 20, 16)

@@ -8,7 +8,7 @@ from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, RaceDataOptions
 from data.finetuning.race import examples as race_examples
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from serving.export import export_model
 from serving.saved_model import SavedModel
 from tests.helpers.runs.classifier import make_options, read_rows

@@ -82,9 +82,10 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     import tensorflow_text  # noqa: F401 (the signature's operations)
 
     from common.contract.task_spec import TaskSpec
-    from data.finetuning.features.pair_features import join_segments, pad_left
+    from data.finetuning.features.pair_features import join_segments
     from data.text.tokenizer import Tokenizer
     from modeling.checkpoints import restore as checkpoints
+    from tests.helpers.runs.rows import pad_left
     from training.objectives import build as heads
 
     folder, _ = finished

@@ -36,7 +36,6 @@ def run(
     Args:
       make: data options, features, options, trained -> the task.
       read: values of flags that are changed -> arguments of `prepare`.
-      exporter: `serving.export`.
 
     Returns:
       Split -> metrics of the evaluation: of the run, of the ensemble, or

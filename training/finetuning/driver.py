@@ -35,10 +35,6 @@ Results = dict[str, dict[str, float]]
 class Driver:
     """One run of a task.
 
-    Args:
-      task: its splits loaded.
-      export: `serving.export.export_model`.
-
     Attributes:
       spec: task.json, with the thresholds of the weights that are read.
       objective: everything is checked that it stands on.
@@ -254,11 +250,7 @@ class Driver:
     def write_export(
         self, checkpoint: checkpoints.Source, data_options: dict
     ) -> None:
-        """A SavedModel of the weights, on one device.
-
-        Args:
-          data_options: what its task.json says beside the spec's.
-        """
+        """A SavedModel of the weights, on one device."""
         if self.export is None:
             raise ValueError("`export` must be given for do_export")
         known = self.spec.data_options | data_options
@@ -382,7 +374,6 @@ def with_threshold_of(
     Args:
       task: takes the threshold, unless a flag gives one.
       folder: of the model that the weights are of; task.json is there.
-      path: prefix of the weights.
     """
     earlier = read_spec(folder)
     kept, lines = thresholds.for_weights(earlier, weights.name_in(folder, path))

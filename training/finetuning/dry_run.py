@@ -141,9 +141,6 @@ def require_report(task: Task, name: str, result, options) -> None:
 def _require_files(options: FinetuneOptions, write) -> None:
     """Files can be made, and no folder lies where they will be.
 
-    Args:
-      write: folder -> paths.
-
     Raises:
       UserError: a folder has the name of a file.
     """
@@ -159,7 +156,6 @@ def _require_files(options: FinetuneOptions, write) -> None:
 
 
 def _first(input_fn):
-    """One batch of what `input_fn` gives."""
     return lambda params: input_fn(params).take(1)
 
 

@@ -130,7 +130,6 @@ def _with_weights(member: Member, say) -> Member:
 
 
 def _ask(member: Member, say) -> _Answers:
-    """A member's outputs on all splits."""
     task, options = member.task, member.options
     objective = driver.build_objective(task, options)
     evals, labels, predicts = {}, {}, {}

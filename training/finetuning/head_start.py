@@ -16,7 +16,7 @@ from common.errors import UserError
 from common.weights.weights_line import AUTO
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import encoder_of, named_variables
-from training.finetuning.multitask_options import TASKS
+from training.finetuning.options import TASKS
 from training.objectives.build import build_objective
 
 _LOGIT = "model/classification/logit/"
@@ -33,7 +33,6 @@ def head_start(
     Args:
       init_checkpoint: folder of the other task's model, or of a run on several
         tasks.
-      choice: of that folder's checkpoints.
 
     Raises:
       UserError: there is no such model, or the tasks share no label.
@@ -75,7 +74,6 @@ def head_start(
 
 
 def _find(name: str, path: str) -> str:
-    """The single-task folder of a task."""
     for candidate in (path, os.path.join(path, TASKS, name)):
         folder = task_spec.find_folder(candidate) if candidate else None
         if folder and TaskSpec.read(folder).task_name == name:

@@ -26,8 +26,12 @@ from modeling.checkpoints.folder import newest_prefix
 from training import loop, strategy
 from training.checkpointing.checkpoints import weights_to_read
 from training.finetuning import driver, outputs, preflight
-from training.finetuning.multitask_options import TASKS, MultiTaskOptions
-from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
+from training.finetuning.options import (
+    LOWER_IS_BETTER,
+    TASKS,
+    FinetuneOptions,
+    MultiTaskOptions,
+)
 from training.finetuning.sources import find_config
 from training.objectives import build as heads
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
@@ -64,7 +68,9 @@ def run(
     rows = sum(train_rows(task) for task in tasks.values())
     options = driver.settle_steps(rows, options, say)
     home = options.run.model_dir
-    with _folder_held(options):
+    # The run's folder is this process' own while it trains there.
+    trains = options.do_train and outputs.writes(options)
+    with locks.held(home) if trains else contextlib.nullcontext():
         if options.do_train:
             objective = build_objective(tasks, settings, options)
             if not _train(tasks, settings, options, objective, flags, say):
@@ -90,13 +96,6 @@ def run(
         path = os.path.join(home, RESULTS)
         files.write_json(path, {"tasks": results, MEAN: mean})
     return results
-
-
-def _folder_held(options: FinetuneOptions):
-    """The run's folder is this process' own while it trains there."""
-    if options.do_train and outputs.writes(options):
-        return locks.held(options.run.model_dir)
-    return contextlib.nullcontext()
 
 
 def _own_options(name: str, options: FinetuneOptions) -> FinetuneOptions:

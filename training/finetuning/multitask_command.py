@@ -17,8 +17,7 @@ from modeling.ops import graph_memory
 from training.finetuning import multitask
 from training.finetuning.command import load
 from training.finetuning.driver import Driver
-from training.finetuning.multitask_options import JOINT, OTHERS, TOGETHER
-from training.finetuning.options import FinetuneOptions
+from training.finetuning.options import JOINT, OTHERS, TOGETHER, FinetuneOptions
 from training.finetuning.outputs import silent
 
 ZIP = "submission.zip"
@@ -31,10 +30,6 @@ def run(
     say: Callable[[str], None] = print,
 ) -> dict:
     """Does what the flags ask for.
-
-    Args:
-      read: `flags.tasks.multitask_flags.read`.
-      exporter: `serving.export`.
 
     Returns:
       Task -> split -> metrics; {} when a part was stopped.

@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from common import files, locks
 from data.finetuning.task import Task
 from training import strategy
-from training.finetuning import length_slices
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 
 
@@ -61,9 +62,6 @@ def report(
 
     Args:
       checkpoint: name in the folder of the weights; "" = an ensemble's.
-
-    Returns:
-      The metrics as plain numbers.
     """
     metrics = {k: float(v) for k, v in metrics.items()}
     if not writes(options):
@@ -78,13 +76,16 @@ def report(
     files.write_json(path, metrics | about)
     split = task.evals[name]
     if options.slice_by_length:
-        rows = length_slices.by_quartile(
+        rows = by_quartile(
             task.lengths(split),
             lambda part: task.part_metrics(split, outputs, part),
         )
-        for line in length_slices.lines(rows):
+        for line in quartile_lines(rows):
             say(line)
-        path = length_slices.write(options.run.model_dir, name, rows)
+        path = os.path.join(
+            options.run.model_dir, f"eval_{name}_by_length.json"
+        )
+        files.write_json(path, {"unit": "characters", "quartiles": rows})
         say(f"wrote {path}")
     for path in task.write_report(split, outputs, folder):
         say(f"wrote {path}")
@@ -119,3 +120,53 @@ def write_predictions(task: Task, options, name: str, outputs, say) -> None:
     tf.io.gfile.makedirs(folder)
     for path in task.write(task.predicts[name], outputs, folder):
         say(f"wrote {path}")
+
+
+QUARTILES = 4
+
+
+def by_quartile(
+    lengths: np.ndarray, evaluate: Callable[[np.ndarray], dict[str, float]]
+) -> list[dict[str, float]]:
+    """Metrics of the examples of each quartile, the shortest first.
+
+    Equal lengths are in one quartile, so quartiles need not be of equal size,
+    and one may be missing.
+
+    Args:
+      lengths: int [examples].
+      evaluate: indices of examples -> name -> value.
+
+    Returns:
+      `quartile` (from 1), `shortest`, `longest`, `examples`, then the metrics.
+    """
+    shares = np.arange(1, QUARTILES) / QUARTILES
+    # Lengths that occur, so that no quartile is cut between two equal ones.
+    edges = np.quantile(lengths, shares, method="lower")
+    of = np.searchsorted(edges, lengths, side="left")
+    rows = []
+    for number in range(QUARTILES):
+        inside = np.flatnonzero(of == number)
+        if len(inside):
+            sizes = lengths[inside]
+            rows.append(
+                {
+                    "quartile": number + 1,
+                    "shortest": int(sizes.min()),
+                    "longest": int(sizes.max()),
+                    "examples": len(inside),
+                }
+                | {k: float(v) for k, v in evaluate(inside).items()}
+            )
+    return rows
+
+
+def quartile_lines(rows: list[dict[str, float]]) -> list[str]:
+    """A line per quartile."""
+    about = ("quartile", "shortest", "longest", "examples")
+    return [
+        f"  {row['shortest']}..{row['longest']} characters, {row['examples']} "
+        "examples: "
+        + "  ".join(f"{k} {v:.5g}" for k, v in row.items() if k not in about)
+        for row in rows
+    ]

@@ -26,6 +26,7 @@ from modeling.encoders.registry import (
 )
 from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.finetuning.options import FinetuneOptions
+from training.finetuning.outputs import prediction_folder
 
 MIB = 1 << 20
 # Texts of a row where the task does not say.
@@ -57,10 +58,7 @@ def check_places(options: FinetuneOptions) -> None:
 
 def _outputs(options: FinetuneOptions) -> dict[str, str]:
     """Flag -> folder that will be written."""
-    run = options.run
-    predictions = options.predict_dir or os.path.join(
-        run.model_dir, "predictions"
-    )
+    run, predictions = options.run, prediction_folder(options)
     export = options.export_dir or os.path.join(run.model_dir, "export")
     wanted = {
         "model_dir": (run.model_dir, options.do_train or options.do_eval),

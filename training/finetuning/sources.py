@@ -83,13 +83,9 @@ def _known_config(
     return (read_config(config_file), config_file) if config_file else None
 
 
-def _exists(path: str) -> bool:
-    return tf.io.gfile.exists(path)
-
-
 def read_spec(model_dir: str) -> TaskSpec | None:
     """task.json of an earlier run in `model_dir`, None without one."""
-    if not _exists(os.path.join(model_dir, FILE_NAME)):
+    if not tf.io.gfile.exists(os.path.join(model_dir, FILE_NAME)):
         return None
     return TaskSpec.read(model_dir)
 
@@ -126,9 +122,6 @@ def find_text(
     say: Callable[[str], None] = print,
 ) -> TextSettings:
     """The text settings of the vocabulary, checked and said.
-
-    Args:
-      options: name the model's folder and the checkpoint's.
 
     Raises:
       UserError: the folder's or the checkpoint's model is of another

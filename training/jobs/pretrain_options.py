@@ -7,7 +7,7 @@ from common.settings import REQUIRED, VOCABULARY, check, setting
 
 MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
-# See `data.pretraining.sampling.target_orders`.
+# See `data.pretraining.sampling.masking`.
 TARGET_ORDERS = ("random", "none", "forward")
 # Flags of one objective -> the value that says nothing.
 _PERMUTATION = {"target_order": "random"}

@@ -157,7 +157,7 @@ def single_rows(batch: Batch, names: Sequence[str] = INPUTS) -> Batch:
 class ClassificationObjective(ClassObjective):
     """Cross-entropy over Y classes.
 
-    Pairs of rows, [B, 2, T] with `rival` (`data.finetuning.classifier.rivals`),
+    Pairs of rows, [B, 2, T] with `rival` (`data.finetuning.classifier.ranked`),
     are ranked: the first class's logit less the second's is a row's score, and
     the loss is the cross-entropy of a softmax over both rows' scores. Where
     there is no rival it is the plain one, the sigmoid's of that score.

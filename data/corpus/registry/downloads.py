@@ -109,7 +109,6 @@ def _download(address: str, target: str) -> bool:
 
 
 def _from_registry(package: Package, target: str) -> None:
-    """By `pip download` or `apt-get download`."""
     folder = target + ".client"
     if package.registry == "pypi":
         command = [

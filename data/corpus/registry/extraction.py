@@ -41,36 +41,30 @@ class Counts:
     short_bytes: int = 0
 
 
-class Extractor:
-    """Writes the text of packages; made once per process.
+def extract(folder: str, item: tuple[Package, str]) -> tuple[str, dict]:
+    """(name, counts) of a package and its file; a finished text is kept.
 
     Args:
       folder: receives `NAME.txt` and `NAME.json`, the latter last.
     """
-
-    def __init__(self, folder: str):
-        self._folder = folder
-
-    def __call__(self, item: tuple[Package, str]) -> tuple[str, dict]:
-        """(name, counts) of a package and its file; a finished one is kept."""
-        package, path = item
-        target = text_path(self._folder, package)
-        about = os.path.join(self._folder, f"{package.name}.json")
-        identity = {
-            "version": VERSION,
-            "package": dataclasses.asdict(package) | {"weight": None},
-        }
-        if (earlier := _earlier(about, target)) and (
-            earlier["identity"] == identity
-        ):
-            return package.name, earlier["counts"]
-        counts = Counts()
-        with files.atomic_open(target, "w") as out:
-            _extract(package, path, out, counts)
-        value = {"identity": identity, "counts": dataclasses.asdict(counts)}
-        value["sha256"] = files.sha256_of_file(target)
-        files.write_json(about, value)
-        return package.name, value["counts"]
+    package, path = item
+    target = text_path(folder, package)
+    about = os.path.join(folder, f"{package.name}.json")
+    identity = {
+        "version": VERSION,
+        "package": dataclasses.asdict(package) | {"weight": None},
+    }
+    if (earlier := _earlier(about, target)) and (
+        earlier["identity"] == identity
+    ):
+        return package.name, earlier["counts"]
+    counts = Counts()
+    with files.atomic_open(target, "w") as out:
+        _extract(package, path, out, counts)
+    value = {"identity": identity, "counts": dataclasses.asdict(counts)}
+    value["sha256"] = files.sha256_of_file(target)
+    files.write_json(about, value)
+    return package.name, value["counts"]
 
 
 def text_path(folder: str, package: Package) -> str:

@@ -9,6 +9,7 @@ that are whole stay.
 
 import collections
 import contextlib
+import functools
 import mmap
 import os
 import random
@@ -20,7 +21,7 @@ from tqdm import tqdm
 from common import files, locks
 from common.process import workers
 from data.corpus import document_filter
-from data.corpus.filter_report import REASONS, Report
+from data.corpus.document_filter import REASONS, Report
 from data.corpus.options import DemoCorpusOptions, FilterOptions
 from data.corpus.registry import downloads, extraction, source_table
 from data.corpus.registry.source_table import Package
@@ -44,19 +45,14 @@ def _table(options: DemoCorpusOptions) -> str:
 
 
 def write(options: DemoCorpusOptions) -> dict:
-    """Builds `pretrain.txt`; returns what `corpus.json` says besides.
+    """Builds `pretrain.txt` in a folder that the caller holds.
 
     Returns:
-      "files" by name, "sources" by name, "filter".
+      What `corpus.json` says besides: "files" and "sources" by name, "filter".
 
     Raises:
       UserError: a package that cannot be had or read, or a missing library.
     """
-    with locks.held(options.output_dir):
-        return _write(options)
-
-
-def _write(options: DemoCorpusOptions) -> dict:
     packages = source_table.read(_table(options), options.sources)
     folder = options.output_dir
     own_cache = () if options.cache_dir else ("packages",)
@@ -100,8 +96,8 @@ def _extract(
     """Source -> counts; the texts are written."""
     folder = os.path.join(options.output_dir, "text")
     results = workers.run(
-        extraction.Extractor,
-        (folder,),
+        functools.partial,
+        (extraction.extract, folder),
         list(zip(packages, paths, strict=True)),
         options.num_workers,
     )

@@ -148,7 +148,6 @@ def man_text(source: str) -> str:
 
 
 def _messages(data: bytes) -> Iterator[str]:
-    """The untranslated messages of a compiled catalogue."""
     try:
         catalogue = gettext.GNUTranslations(io.BytesIO(data))
     except (OSError, UnicodeDecodeError, ValueError):

@@ -51,7 +51,6 @@ def read(path: str, names: tuple[str, ...] = ()) -> tuple[Package, ...]:
     """The packages of a table, in its order.
 
     Args:
-      path: a TOML file with one table `[NAME]` for each source.
       names: sources to take; none = all.
 
     Raises:

@@ -140,8 +140,7 @@ def read_split(
 ) -> list[TextExample]:
     """All rows of a split's file; labels only where they are known.
 
-    Raises:
-      UserError: see `BadRows`, or a header without the wanted columns.
+    Raises UserError as `BadRows`, or for a header without the wanted columns.
     """
     if split in task.test:
         return _read_test(task, path, bad)

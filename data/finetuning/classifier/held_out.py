@@ -15,8 +15,7 @@ def share(
 ) -> list[TextExample]:
     """Rows of the training file that are held out as dev, or the others.
 
-    Raises:
-      UserError: one of both is empty.
+    Raises UserError where one of both is empty.
     """
     chosen = held_out_rows(
         len(examples), options.dev_fraction, options.dev_seed

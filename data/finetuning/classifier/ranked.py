@@ -1,13 +1,14 @@
 """QNLI and WNLI as rankings (`--ranking`; section 3.5 of the XLNet paper).
 
 QNLI: the candidates of a question compete. Training examples are pairs of a
-right and a wrong candidate; at the end a question's best one is `entailment`.
+right and a wrong candidate, the right row first; at the end a question's best
+one is `entailment`.
 WNLI: the candidates for a pronoun compete by their probabilities in its place.
 Files, metrics and predictions are those of the tasks.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from common.contract.schema import MOST_PIECES
 from common.contract.symbols import CLS_LAST, SymbolIds
 from common.errors import UserError
 from data.finetuning import ensembles
-from data.finetuning.classifier import rivals, schemas
+from data.finetuning.classifier import schemas
 from data.finetuning.classifier.task import ClassifierTask, hash_examples
 from data.finetuning.examples import TextExample
 from data.finetuning.features.table import FeatureTable
@@ -28,12 +29,10 @@ _LEAST = 1e-6
 
 def make_task(data: ClassifierDataOptions, *arguments) -> ClassifierTask:
     """A classification task; arguments as `ClassifierTask`'s."""
-    kind = ClassifierTask
-    if data.ranking:
-        kind = {"qnli": QuestionTask, "wnli": PronounTask}[
-            data.task_name.lower()
-        ]
-    return kind(data, *arguments)
+    if not data.ranking:
+        return ClassifierTask(data, *arguments)
+    kinds = {"qnli": QuestionTask, "wnli": PronounTask}
+    return kinds[data.task_name.lower()](data, *arguments)
 
 
 class _RankedTask(ClassifierTask):
@@ -73,9 +72,9 @@ class QuestionTask(_RankedTask):
 
     def rivals_of(self, split):
         right = [e.label == self.set.labels[0] for e in split.examples]
-        chosen = rivals.pairs([e.texts[0] for e in split.examples], right)
-        table = rivals.paired(split.table, chosen)
-        count = int(table.columns[rivals.RIVAL].sum())
+        chosen = pairs([e.texts[0] for e in split.examples], right)
+        table = paired(split.table, chosen)
+        count = int(table.columns[RIVAL].sum())
         print(
             f"--ranking: {count} pairs of candidates, {len(chosen) - count} "
             "candidates without a rival"
@@ -84,9 +83,9 @@ class QuestionTask(_RankedTask):
 
     def settled(self, split, logits):
         scores = logits[:, 0] - logits[:, 1]
-        margins = rivals.margins(scores, [e.texts[0] for e in split.examples])
-        margins = np.where(np.isnan(margins), scores, margins) / 2.0
-        return np.stack([margins, -margins], 1)
+        above = margins(scores, [e.texts[0] for e in split.examples])
+        above = np.where(np.isnan(above), scores, above) / 2.0
+        return np.stack([above, -above], 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,19 +155,19 @@ class PronounTask(_RankedTask):
         for example, row in zip(split.examples, candidates.row_of, strict=True):
             if row >= 0:
                 right[row] |= example.label == self.set.labels[1]
-        chosen = rivals.pairs(candidates.keys, right)
+        chosen = pairs(candidates.keys, right)
         # A wrong candidate teaches nothing without the right one.
         chosen = [pair for pair in chosen if right[pair[0]]]
         print(f"--ranking: {len(chosen)} right candidates with their rivals")
-        return rivals.paired(split.table, chosen)
+        return paired(split.table, chosen)
 
     def settled(self, split, logits):
         """Probabilities of candidates `[R]` as logits of examples `[N, 2]`."""
         candidates = split.windows
-        margins = rivals.margins(logits, candidates.keys)
-        margins = np.where(np.isnan(margins), -_LEAST, margins)
+        above = margins(logits, candidates.keys)
+        above = np.where(np.isnan(above), -_LEAST, above)
         values = [
-            margins[row] if row >= 0 else -_LEAST for row in candidates.row_of
+            above[row] if row >= 0 else -_LEAST for row in candidates.row_of
         ]
         return np.array([[-m / 2.0, m / 2.0] for m in values])  # [N, 2]
 
@@ -197,9 +196,6 @@ def candidate_table(
     where: str,
 ) -> FeatureTable:
     """`schemas.table` of candidates whose pieces are all hidden and summed.
-
-    Args:
-      tokenized: ids of the three parts of each.
 
     Raises:
       UserError: a candidate of more pieces than the objective sums or a row
@@ -232,9 +228,84 @@ def _candidates(examples: list[TextExample]) -> _Candidates:
 
     parts = [schemas.find(*e.texts) for e in examples]
     row_of = [-1 if schema is None else add(schema) for schema in parts]
-    for group in rivals.groups_of([schema.key for schema in rows]):
+    for group in groups_of([schema.key for schema in rows]):
         if len(group) == 1:
             alone = rows[group[0]]
             for text in schemas.rivals(alone):
                 add(dataclasses.replace(alone, candidate=text))
     return _Candidates(rows, row_of)
+
+
+# 1 = the second row of the example is a rival, 0 = it repeats the first.
+RIVAL = "rival"
+
+
+def groups_of(keys: Sequence[Hashable]) -> list[list[int]]:
+    """Indices of equal keys, in the order in which these first occur."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
+    """Every right row with every wrong one of its group.
+
+    Returns:
+      (right row, wrong row); (row, row) for each of a group that has no pair.
+    """
+    row_pairs = []
+    for rows in groups_of(keys):
+        better = [i for i in rows if right[i]]
+        worse = [i for i in rows if not right[i]]
+        group_pairs = [(i, j) for i in better for j in worse]
+        row_pairs += group_pairs or [(i, i) for i in rows]
+    return row_pairs
+
+
+def paired(table: FeatureTable, chosen: Sequence[tuple]) -> FeatureTable:
+    """Examples of two rows each.
+
+    Args:
+      chosen: two of its rows for each example.
+
+    Returns:
+      Columns of the first row, and `RIVAL` float32 [N].
+    """
+    first = np.array([pair[0] for pair in chosen], np.int64)  # [N]
+    second = np.array([pair[1] for pair in chosen], np.int64)
+    rows = np.stack([first, second], 1).reshape(-1)  # [N * 2]
+    begins, ends = table.row_splits[:-1][rows], table.row_splits[1:][rows]
+    kept = np.concatenate(
+        [np.arange(a, b) for a, b in zip(begins, ends, strict=True)]
+    )
+    columns = {name: value[first] for name, value in table.columns.items()}
+    return dataclasses.replace(
+        table,
+        token_ids=table.token_ids[kept],
+        segment_ids=table.segment_ids[kept],
+        row_splits=np.concatenate([[0], np.cumsum(ends - begins)]),
+        columns=columns | {RIVAL: (first != second).astype(np.float32)},
+        token_columns={k: v[kept] for k, v in table.token_columns.items()},
+        num_options=2,
+    )
+
+
+def margins(scores: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
+    """How far a row is above the best other one of its group, [N].
+
+    Above 0 for one row of a group and below 0 for its others: of equal scores
+    the first is the best. NaN for a row that is alone.
+    """
+    scores = np.asarray(scores, np.float64)
+    row_margins = np.full(len(scores), np.nan)
+    least = np.finfo(np.float64).tiny
+    for rows in groups_of(keys):
+        if len(rows) < 2:
+            continue
+        values = scores[rows]
+        best = int(np.argmax(values))
+        highest, next_highest = values[best], np.max(np.delete(values, best))
+        row_margins[rows] = np.minimum(values - highest, -least)
+        row_margins[rows[best]] = max(highest - next_highest, least)
+    return row_margins

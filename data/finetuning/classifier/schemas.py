@@ -111,7 +111,7 @@ def rivals(schema: Schema, most: int = 3) -> list[str]:
         if (
             chunk
             and not parts & taken
-            and not any(parts <= _set(f) for f in phrases)
+            and not any(parts <= {*map(_bare, f.split())} for f in phrases)
         ):
             phrases.append(_cased(chunk, text, "x"))
     return phrases[:most]
@@ -165,10 +165,6 @@ def _chunk(words, at: int) -> int:
         text[:1].isupper() and bare not in _OTHERS | PRONOUNS and bare.isalpha()
     )
     return 1 if name else 0
-
-
-def _set(text: str) -> set[str]:
-    return {_bare(word) for word in text.split()}
 
 
 def _words(text: str) -> list[tuple[str, int, int]]:

@@ -121,11 +121,7 @@ class ClassificationSet:
         return split == "dev" and self.options.dev_fraction > 0
 
     def columns(self, trained: TaskSpec | None = None) -> Columns:
-        """Columns of the files; none where they are no table.
-
-        Args:
-          trained: task.json of the trained model, whose columns they are then.
-        """
+        """Columns of the files (a trained model's own); none of no table."""
         glue = glue_tasks.GLUE.get(self.name)
         if glue:
             return Columns(glue.columns or (), glue.texts, glue.label)
@@ -244,12 +240,12 @@ class ClassificationSet:
 
     def with_metric(self, name: str) -> "ClassificationSet":
         """The task with one more metric, where it has not got it."""
-        if self.head != "classification" or name in self.metric_names:
+        known = name in self.metric_names or name not in self.possible_metrics
+        if self.head != "classification" or known:
             return self
-        if name not in self.possible_metrics:
-            return self
-        names = (*self.metric_names, name)
-        return dataclasses.replace(self, metric_names=names)
+        return dataclasses.replace(
+            self, metric_names=(*self.metric_names, name)
+        )
 
     @property
     def main_metric(self) -> str:
@@ -269,28 +265,21 @@ def open_set(options: ClassifierDataOptions) -> ClassificationSet:
     if name == "trec" and _has(options.data_dir, "tsv"):
         name = "tsv"  # the set as a table with a header
     _check_dev_fraction(name, options)
-    if name in glue_tasks.GLUE:
-        glue = glue_tasks.GLUE[name]
+    if glue := glue_tasks.GLUE.get(name):
         return ClassificationSet(
             name, glue.head, glue.labels, glue.metrics, options
         )
+    head, metric_names = "classification", ("accuracy",)
     if name == "imdb":
         labels: tuple[str, ...] = ("neg", "pos")
     elif name in TOPIC_SETS:
         labels = tuple(str(i + 1) for i in range(TOPIC_SETS[name][0]))
+    elif options.head == "regression":
+        head, labels, metric_names = options.head, (), ("pearson", "spearman")
     else:
-        metric_names = (
-            ("pearson", "spearman")
-            if options.head == "regression"
-            else ("accuracy", "macro_f1")
-        )
-        labels = () if options.head == "regression" else _labels(name, options)
-        return ClassificationSet(
-            name, options.head, labels, metric_names, options
-        )
-    return ClassificationSet(
-        name, "classification", labels, ("accuracy",), options
-    )
+        head, labels = options.head, _labels(name, options)
+        metric_names = ("accuracy", "macro_f1")
+    return ClassificationSet(name, head, labels, metric_names, options)
 
 
 def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
@@ -307,11 +296,7 @@ def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
 
 
 def canonical_name(name: str) -> str:
-    """Lower case, aliases resolved.
-
-    Raises:
-      UserError: no such task.
-    """
+    """Lower case, aliases resolved; raises UserError for no such task."""
     if name.lower().startswith(TFDS_PREFIX):
         return TFDS_PREFIX + name[len(TFDS_PREFIX) :]
     lower = name.lower()
@@ -365,16 +350,11 @@ def _split_path(name: str, data_dir: str, split: str) -> str | None:
     elif name.startswith(TFDS_PREFIX):
         return f"{name}/{split}"
     else:
-        names = _file_names(name, split)
+        endings = ("jsonl", "json") if name == "jsonl" else (name,)
+        names = tuple(f"{split}.{ending}" for ending in endings)
     if split == "train":
         return task_readers.require_file(data_dir, *names)
     return task_readers.find_file(data_dir, *names)
-
-
-def _file_names(name: str, split: str) -> tuple[str, ...]:
-    """Names that a split of a generic table may have."""
-    endings = ("jsonl", "json") if name == "jsonl" else (name,)
-    return tuple(f"{split}.{ending}" for ending in endings)
 
 
 def _read(name, options, split, bad, known, with_labels):
@@ -397,9 +377,7 @@ def _read(name, options, split, bad, known, with_labels):
             path, bad, known, name == "trec-fine", with_labels
         )
     if name.startswith(TFDS_PREFIX):
-        from data.finetuning.classifier import tfds as classifier_tfds
-
-        return classifier_tfds.read(
+        return classifier_sources.read_tfds(
             name.removeprefix(TFDS_PREFIX), split, options, bad, known
         )
     return classifier_sources.read_table(path, options, bad, known, with_labels)

@@ -1,4 +1,4 @@
-"""Classification data that is not GLUE: IMDB folders, CSVs, TREC, tables.
+"""Classification data that is not GLUE: IMDB folders, CSVs, TREC, tables, tfds.
 
 Each reader returns every row as a `TextExample` and reports bad ones to a
 `BadRows`. Labels that the caller does not know are taken as they come.
@@ -26,7 +26,6 @@ def read_table(
     """Rows of a TSV, CSV or JSONL file (by its extension).
 
     Args:
-      known: allowed class names or None.
       need_label: False reads a file without labels (prediction).
 
     Raises:
@@ -155,24 +154,14 @@ def _json_escapes(text: str) -> str:
     return _JSON_ESCAPE.sub(meaning, text)
 
 
-def _bare_backslashes(text: str) -> str:
-    """AG News: `\\$` is a dollar sign, every other backslash a line's end.
-
-    The set's readme says that `\\n` stands for a line's end; there is none in
-    the file: the `n` begins the next word ("do\\not know").
-    """
-    return text.replace("\\$", "$").replace("\\", "\n")
-
-
-def _line_ends(text: str) -> str:
-    """What the readmes say: `\\n` is a line's end and nothing else is escaped."""
-    return text.replace("\\n", "\n")
-
-
 ESCAPES = {
     "json": _json_escapes,
-    "bare": _bare_backslashes,
-    "readme": _line_ends,
+    # AG News: `\$` is a dollar sign, every other backslash a line's end. The
+    # set's readme says that `\n` stands for a line's end; there is none in the
+    # file: the `n` begins the next word ("do\not know").
+    "bare": lambda text: text.replace("\\$", "$").replace("\\", "\n"),
+    # What the readmes say: `\n` is a line's end and nothing else is escaped.
+    "readme": lambda text: text.replace("\\n", "\n"),
 }
 
 
@@ -186,7 +175,6 @@ def read_topic_csv(
     """The CSVs of Yelp, DBpedia, AG and Amazon: class number, then text.
 
     Args:
-      path: a headerless quoted CSV.
       text_fields: columns of text after the class; they are joined.
       escapes: a key of `ESCAPES`; the sets do not share one way.
     """
@@ -216,8 +204,6 @@ def read_trec(
     """TREC's question files: lines `COARSE:fine question`, UTF-8 or Latin-1.
 
     Args:
-      path: e.g. `train_5500.label`.
-      known: allowed class names or None.
       fine: the label is `COARSE:fine` and not `COARSE`.
       need_label: False leaves the labels out (prediction).
     """
@@ -233,3 +219,76 @@ def read_trec(
             yield f"{path}:{number}", (text.strip(),), label, "", problem
 
     return collect(rows(), bad, "classification", known)
+
+
+_TFDS_SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
+
+
+def read_tfds(
+    name: str,
+    split: str,
+    options: ClassifierDataOptions,
+    bad: BadRows,
+    known: Mapping[str, int] | None,
+) -> list[TextExample]:
+    """All examples of a split of `tensorflow_datasets` in the stored order.
+
+    Needs that package and, the first time, a network. The columns are features.
+
+    Args:
+      split: "train", "dev" (validation, else test) or a name of the set.
+
+    Raises:
+      UserError: the package or the set is not there, or see `BadRows`.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as e:
+        raise UserError(
+            f"--task_name=tfds:{name} needs `pip install tensorflow-datasets`"
+        ) from e
+    try:
+        builder = tfds.builder(name)
+        builder.download_and_prepare()
+    except Exception as e:  # registry, network and disk, each with its own
+        line = str(e).strip().splitlines()
+        raise UserError(
+            f"--task_name=tfds:{name} cannot be prepared: "
+            f"{type(e).__name__}: {line[0][:200] if line else ''}"
+        ) from e
+    chosen = _tfds_split(name, split, builder.info.splits)
+    features = builder.info.features
+    where = f"tfds:{name}/{chosen}"
+    columns = table_columns.choose(
+        where, list(features), options, need_label=True
+    )
+    bad.say(columns.describe(where))
+    dataset = tfds.as_numpy(builder.as_dataset(split=chosen))
+    names = getattr(features[columns.label], "int2str", None)
+
+    def rows():
+        for number, row in enumerate(dataset):
+            label = _text(row[columns.label])
+            if names is not None and int(row[columns.label]) >= 0:
+                label = names(int(row[columns.label]))
+            texts = [_text(row[n]) for n in columns.texts]
+            problem = None
+            if not all(map(str.strip, texts)):
+                problem = "a text field is empty"
+            key = _text(row[columns.key]) if columns.key else str(number)
+            yield f"{where}:{number}", texts, label, key, problem
+
+    return collect(rows(), bad, options.head, known, options.label_separator)
+
+
+def _tfds_split(name: str, split: str, there: Mapping) -> str:
+    for candidate in _TFDS_SPLITS.get(split, (split,)):
+        if candidate in there:
+            return candidate
+    raise UserError(
+        f"tfds:{name} has no {split} split, only {', '.join(sorted(there))}"
+    )
+
+
+def _text(value) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -11,7 +11,7 @@ from data.finetuning import examples as task_examples
 from data.finetuning import metrics as task_metrics
 from data.finetuning import task_settings
 from data.finetuning.classifier import glue as glue_tasks
-from data.finetuning.classifier import predictions, reports
+from data.finetuning.classifier import reports
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier.sets import THRESHOLD
 from data.finetuning.examples import BadRows, TextExample
@@ -147,7 +147,6 @@ class ClassifierTask(Task):
 
     def settled(self, split: Split, logits: np.ndarray) -> np.ndarray:
         """What the model says, as logits of the examples."""
-        del split
         return logits
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
@@ -167,7 +166,6 @@ class ClassifierTask(Task):
         return self.set.evaluate(logits[part], gold[part], threshold)
 
     def calibrate(self, split: Split, outputs: Outputs, labels: Outputs):
-        del split
         self.threshold = task_metrics.best_label_threshold(
             outputs["logits"], labels["label_ids"]
         )
@@ -186,19 +184,18 @@ class ClassifierTask(Task):
         if not glue or split.name not in glue.test:
             return [path]
         name = glue_tasks.submission_name(glue, split.name)
-        rows = predictions.submission_rows(self.set, split.examples, logits)
+        rows = reports.submission_rows(self.set, split.examples, logits)
         sent = task_examples.write_tsv(os.path.join(folder, name), rows)
         return [path, sent]
 
     def _predicted(self, split: Split, logits) -> list[list[str]]:
-        """Rows of predictions, with the threshold that is known."""
-        return predictions.prediction_rows(
+        return reports.prediction_rows(
             self.set, split.examples, logits, self.label_threshold
         )
 
     def write_report(self, split: Split, outputs: Outputs, folder: str):
         logits = self.settled(split, outputs["logits"])
-        rows = predictions.labelled_rows(
+        rows = reports.labelled_rows(
             self.set, split.examples, self._predicted(split, logits)
         )
         path = os.path.join(folder, f"{split.name}_examples.tsv")
@@ -270,11 +267,7 @@ class ClassifierTask(Task):
 
 
 def check_trained(name: str, trained: TaskSpec) -> None:
-    """A trained model reads its own task, or a table of the user's.
-
-    Raises:
-      UserError: it is another official task.
-    """
+    """Raises UserError where a model is asked another official task."""
     free = (*classifier_sets.GENERIC, trained.task_name)
     if name in free or trained.task_name in classifier_sets.GENERIC:
         return

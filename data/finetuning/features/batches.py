@@ -137,7 +137,6 @@ def training_batch(
 
     Args:
       lengths: tokens per example `[N]`, N > 0.
-      step: from 0.
       sort_by_length: make batches of like lengths (see the module).
       mixture: the sets that the examples are of; None = one.
     """

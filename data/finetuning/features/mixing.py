@@ -15,15 +15,12 @@ import numpy as np
 from common.checks import one_of
 from common.contract.schema import LENGTH_FIELDS
 from common.errors import UserError
-from data.finetuning.features import batches
+from data.finetuning.features import batches, pipeline
 from data.finetuning.features.table import FeatureTable
 
-PROPORTIONAL, SQRT, UNIFORM, TEMPERATURE = MIXINGS = (
-    "proportional",
-    "sqrt",
-    "uniform",
-    "temperature",
-)
+# Of the examples, by what a task's share goes.
+_POWERS = {"proportional": 1.0, "sqrt": 0.5, "uniform": 0.0}
+MIXINGS = (*_POWERS, "temperature")
 # Steps in which every task has its exact share.
 BLOCK = 1000
 
@@ -38,7 +35,7 @@ class TaskOrder:
     """
 
     sizes: tuple[int, ...]
-    mixing: str = PROPORTIONAL
+    mixing: str = "proportional"
     temperature: float = 1.0
     seed: int = 0
 
@@ -52,12 +49,7 @@ class TaskOrder:
 
     def shares(self) -> np.ndarray:
         """Of all steps, by task; their sum is 1."""
-        power = {
-            PROPORTIONAL: 1.0,
-            SQRT: 0.5,
-            UNIFORM: 0.0,
-            TEMPERATURE: 1.0 / self.temperature,
-        }[self.mixing]
+        power = _POWERS.get(self.mixing, 1.0 / self.temperature)
         weights = np.array(self.sizes, float) ** power
         return weights / weights.sum()
 
@@ -94,7 +86,6 @@ class MixedBatches:
 
     Attributes:
       tables: features with one label per example, by task.
-      lengths: T by task.
       static_shapes: all batches are as long as the longest (TPU).
     """
 
@@ -125,19 +116,6 @@ class MixedBatches:
 
     def input_fn(self, params: dict):
         """`tf.data` of the batches from `params["start_step"]` on."""
-        import tensorflow as tf
-
-        batch_size = int(params["batch_size"])
-        start = int(params.get("start_step", 0))
         one_length = self.static_shapes or len(set(self.lengths)) == 1
-        signature = {}
-        for name, value in self.batch(start, batch_size).items():
-            shape: list = list(value.shape)
-            if name in LENGTH_FIELDS and not one_length:
-                shape[-1] = None
-            signature[name] = tf.TensorSpec(shape, tf.as_dtype(value.dtype))
-        dataset = tf.data.Dataset.from_generator(
-            lambda: self.endless(batch_size, start),
-            output_signature=signature,
-        )
-        return dataset.prefetch(2)
+        ragged = () if one_length else LENGTH_FIELDS
+        return pipeline.from_batches(self.endless, ragged)(params)

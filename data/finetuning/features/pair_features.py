@@ -24,8 +24,6 @@ where segments count up from 0 and padding is on the right, in segment 0.
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
-
 from common.contract import symbols
 
 # Ids of segments A, B, C, ...: 2 is CLS, 3 and 4 are padding.
@@ -128,21 +126,3 @@ def padding(layout: str) -> dict:
     if layout == symbols.CLS_LAST:
         return {}
     return {"pad_left": False, "pad_segment": symbols.SEGMENT_A}
-
-
-def pad_left(
-    sequence: Sequence1D, length: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Input ids, segment ids and input mask, int32 `[length]` each."""
-    gap = length - len(sequence.ids)
-    if gap < 0:
-        raise ValueError(
-            f"`length` must be at least {len(sequence.ids)}, received {length}"
-        )
-    input_ids = np.zeros(length, np.int32)  # [T]
-    segment_ids = np.full(length, symbols.SEGMENT_PAD, np.int32)  # [T]
-    input_mask = np.zeros(length, np.int32)  # [T]
-    input_ids[gap:] = sequence.ids
-    segment_ids[gap:] = sequence.segments
-    input_mask[gap:] = 1
-    return input_ids, segment_ids, input_mask

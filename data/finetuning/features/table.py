@@ -179,15 +179,16 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> FeatureTable:
         arrays["token_ids"],
         arrays["segment_ids"],
         arrays["row_splits"],
-        _with_prefix(arrays, "column:"),
-        _with_prefix(arrays, "token:"),
+        with_prefix(arrays, "column:"),
+        with_prefix(arrays, "token:"),
         num_options,
         bool(pad_left),
         pad_segment,
     )
 
 
-def _with_prefix(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
+def with_prefix(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, under what is left of them."""
     return {
         name.removeprefix(prefix): value
         for name, value in arrays.items()

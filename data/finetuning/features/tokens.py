@@ -1,6 +1,6 @@
 """Texts of a task -> token ids, in parallel, without TensorFlow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,6 +32,22 @@ def encode_with_offsets(
     ]
 
 
+def in_workers(
+    call: Callable,
+    chunks: Sequence,
+    spiece_model_file: str,
+    settings: TextChoice | TextSettings | None,
+    num_workers: int,
+) -> list:
+    """`call(tokenizer, chunk)` of every chunk, in their order."""
+    state = call, open_tokenizer, spiece_model_file, settings
+    return list(
+        workers.run(
+            workers.with_state, state, chunks, num_workers, ordered=True
+        )
+    )
+
+
 def encode_groups(
     groups: Sequence[Sequence[str]],
     spiece_model_file: str,
@@ -56,12 +72,9 @@ def encode_groups(
             known[text] = index
         recent = known
         places.append([known[text] for text in group])
-    parts = workers.run(
-        workers.with_state,
-        (encode_batch, open_tokenizer, spiece_model_file, settings),
-        workers.split_chunks(texts, CHUNK_TEXTS),
-        num_workers,
-        ordered=True,
+    chunks = workers.split_chunks(texts, CHUNK_TEXTS)
+    parts = in_workers(
+        encode_batch, chunks, spiece_model_file, settings, num_workers
     )
     ids = [array for part in parts for array in part]
     return [[ids[i] for i in group] for group in places]

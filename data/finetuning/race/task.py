@@ -18,7 +18,7 @@ from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import RaceDataOptions
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from data.finetuning.race.examples import (
     ANSWERS,
     LEVELS,
@@ -119,7 +119,6 @@ class RaceTask(Task):
         return ("accuracy", *(f"accuracy_{name}" for name in self.levels))
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
-        del labels
         return evaluate(split.examples, outputs["logits"])
 
     def part_metrics(self, split: Split, outputs: Outputs, part: np.ndarray):
@@ -179,14 +178,12 @@ def labelled_rows(
     examples: Sequence[RaceExample], logits: np.ndarray
 ) -> list[list[str]]:
     """`prediction_rows` with the right answer and all texts."""
-    head, *rows = prediction_rows(examples, logits)
-    texts_of = ["passage", *(f"option_{a}" for a in ANSWERS)]
-    result = [["guid", "label", *head[1:], *texts_of]]
-    for example, row in zip(examples, rows, strict=True):
-        gold = ANSWERS[example.label]
-        texts = (example.article, *example.options)
-        result.append([example.guid, gold, *row[1:], *texts])
-    return result
+    return task_examples.labelled_rows(
+        prediction_rows(examples, logits),
+        [ANSWERS[e.label] for e in examples],
+        [(e.article, *e.options) for e in examples],
+        ["passage", *(f"option_{a}" for a in ANSWERS)],
+    )
 
 
 def prediction_rows(

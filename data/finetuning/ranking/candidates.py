@@ -1,13 +1,15 @@
 """First-stage retrieval by BM25 (L1)."""
 
 import logging
+import re
+import unicodedata
 from collections.abc import Iterable
 
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning.ranking import lines, words
-from data.finetuning.ranking.documents import Document
+from data.finetuning.ranking import lines
+from data.finetuning.ranking.documents import Document, select
 from data.finetuning.ranking.runs import Run
 
 
@@ -17,10 +19,8 @@ class Bm25:
     Of the documents their ids and words are kept, not their texts.
 
     Args:
-      documents: the collection, read once.
-      k1, b: of BM25.
-      stop_words: left out; see `words.stop_words`. How a text is cut into
-        words: `words.split`.
+      stop_words: left out; see `read_stop_words`. How a text is cut into
+        words: `split`.
 
     Raises:
       UserError: no document, a document id twice, the package is missing.
@@ -36,8 +36,8 @@ class Bm25:
         tool = lines.package("bm25s")
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         self._tokenizer = tool.tokenization.Tokenizer(
-            splitter=words.split,
-            stopwords=list(words.stop_words(stop_words)) or None,
+            splitter=split,
+            stopwords=list(read_stop_words(stop_words)) or None,
         )
         self._names: list[str] = []
         scored = [
@@ -61,14 +61,7 @@ class Bm25:
         )
 
     def _texts(self, documents: Iterable[Document]):
-        seen: set[str] = set()
-        for document in documents:
-            if document.id in seen:
-                raise UserError(
-                    f"{document.path}:{document.number}: the document "
-                    f"{document.id!r} comes a second time: keep one of them"
-                )
-            seen.add(document.id)
+        for document in select(documents):
             self._names.append(document.id)
             yield document.text
 
@@ -115,3 +108,67 @@ class Bm25:
             for name in run[query]:
                 rescored[query][name] = float(scores[row_of[name]])
         return rescored
+
+
+FLAG = "--stop_words"
+ENGLISH = "en"
+# Scripts that leave no space between words: a run of their characters is read
+# as its overlapping pairs, as Lucene's analyser of them does.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese characters
+    "\U00020000-\U0003ffff"
+)
+# Vowel signs and accents that stand alone belong to their word; \w lacks them.
+_MARKS = "".join(
+    chr(code)
+    for code in range(0x300, 0xFFFF)
+    if unicodedata.category(chr(code)) in ("Mn", "Mc")
+)
+_RUN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}][{_MARKS}]*)+")
+_FIRST = re.compile(rf"[{_UNSPACED}]")
+
+
+def split(text: str) -> list[str]:
+    """Words of at least two letters; pairs where no spaces are written.
+
+    A run of one such character is a word.
+    """
+    words = []
+    for run in _RUN.findall(text):
+        if not _FIRST.match(run):
+            if len(run) > 1:
+                words.append(run)
+        elif len(run) == 1:
+            words.append(run)
+        else:
+            words += [run[i : i + 2] for i in range(len(run) - 1)]
+    return words
+
+
+def read_stop_words(name: str) -> tuple[str, ...]:
+    """Words to leave out, in lower case.
+
+    Args:
+      name: "" = none, "en" = English ones, else a file with a word per line.
+
+    Raises:
+      UserError: no such file, or a line of several words.
+    """
+    if not name:
+        return ()
+    if name == ENGLISH:
+        tool = lines.package("bm25s.stopwords")
+        return tuple(tool.STOPWORDS_EN)
+    words = []
+    for number, line in lines.read(name, FLAG):
+        if line.strip():
+            word = lines.check_id(name, number, "stop word", line.strip())
+            words.append(word.lower())
+    if not words:
+        raise UserError(
+            f"{FLAG}={name} holds no word: give en, a file with a word per "
+            "line, or an empty value for none"
+        )
+    return tuple(words)

@@ -53,7 +53,6 @@ def topics(
     """(ordinal, id, text) of every query.
 
     Args:
-      name: the id.
       fields: what makes the text of a query that has several fields.
 
     Raises:

@@ -19,7 +19,6 @@ from data.finetuning.ranking import (
     metrics,
     runs,
     topics,
-    words,
 )
 from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.options import RankingDataOptions
@@ -28,11 +27,7 @@ from data.finetuning.ranking.runs import Run
 
 @dataclasses.dataclass(frozen=True)
 class Collection:
-    """Queries with judgements.
-
-    Attributes:
-      topics: query id -> text, those that are judged.
-    """
+    """Queries with judgements."""
 
     topics: dict[str, str]
     qrels: Qrels
@@ -80,7 +75,6 @@ def load(
 
 
 def _read(options: RankingDataOptions) -> tuple[dict[str, str], Qrels]:
-    """All queries and all judgements."""
     name, fields = options.dataset, options.topic_fields
     if not name:
         texts = topics.read(options.topics_file, options.topics_format, fields)
@@ -156,13 +150,14 @@ def _key(collection: Collection) -> dict:
         "format": options.documents_format,
         "topics": cache.hash_texts(collection.topics.items()),
         "bm25": [options.bm25_k1, options.bm25_b],
-        "stop_words": cache.hash_texts(words.stop_words(options.stop_words)),
+        "stop_words": cache.hash_texts(
+            candidates.read_stop_words(options.stop_words)
+        ),
         "depth": options.depth,
     }
 
 
 def _states(patterns: str) -> list[list]:
-    """Path, size and time of change of every file."""
     states = []
     for path in list_files(patterns):
         changed = None

@@ -12,13 +12,13 @@ A collection may be larger than memory: readers hold one document.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
 from common.errors import UserError
 from data.corpus.documents import list_files
-from data.finetuning.ranking import lines, smart
+from data.finetuning.ranking import lines
 
 FLAG = "--documents"
 ID_FIELDS = ("id", "doc_id", "docno", "docid", "_id")
@@ -27,11 +27,10 @@ TEXT_FIELDS = ("text", "contents", "body")
 _FORMS = {
     "trec": r"\s*<(?i:DOC)>",
     "jsonl": r"\s*\{",
-    "smart": smart.FIRST_LINE,
+    "smart": lines.FIRST_LINE,
     "tsv": r"[^\t]*\t",
 }
 _WANTED = "<DOC>, {JSON}, .I or id<tab>text (or give --documents_format)"
-_DOC = re.compile(r"<(/?)DOC>", re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
 _HEADER = re.compile(
     r"<(DOCHDR|DOCID|DOCOLDNO|FILEID)>.*?</\1>", re.IGNORECASE | re.DOTALL
@@ -69,32 +68,43 @@ def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
             yield Document(name, " ".join(text.split()), path, number)
 
 
+def select(
+    documents: Iterable[Document], wanted: set[str] | None = None
+) -> Iterator[Document]:
+    """The wanted documents of a stream; None = all.
+
+    Raises:
+      UserError: one comes twice, or a wanted one not at all.
+    """
+    seen: set[str] = set()
+    for document in documents:
+        if wanted is not None and document.id not in wanted:
+            continue
+        if document.id in seen:
+            raise UserError(
+                f"{document.path}:{document.number}: the document "
+                f"{document.id!r} comes a second time: keep one of them"
+            )
+        seen.add(document.id)
+        yield document
+    missing = sorted((wanted or seen) - seen)
+    if missing:
+        raise UserError(
+            f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
+            f"the first is {missing[0]!r}: are run and documents of one "
+            "collection?"
+        )
+
+
 def _trec(path: str) -> Iterator[tuple[int, str, str]]:
-    start, parts = 0, []
-    for number, line in lines.read(path, FLAG):
-        at = 0
-        for tag in _DOC.finditer(line):
-            if bool(tag[1]) != bool(start):
-                wanted = "</DOC> before it" if start else "<DOC> before it"
-                lines.refuse(path, number, wanted, line)
-            if start:
-                parts.append(line[at : tag.start()])
-                yield (start, *_trec_document(path, start, "\n".join(parts)))
-            start, parts, at = (0 if tag[1] else number), [], tag.end()
-        if start:
-            parts.append(line[at:])
-        elif line[at:].strip():
-            lines.refuse(path, number, "<DOC>", line)
-    if start:
-        lines.refuse(path, start, "</DOC> after <DOC>", "the file's end")
-
-
-def _trec_document(path: str, begin: int, content: str) -> tuple[str, str]:
-    name = _DOCNO.search(content)
-    if name is None:
-        lines.refuse(path, begin, "<DOCNO> in the document", content.strip())
-    content = _HEADER.sub(" ", _DOCNO.sub(" ", content))
-    return name[1], html_text(content)
+    outside = r"\S", "<DOC>"
+    for number, content in lines.elements(path, FLAG, "DOC", *outside):
+        name = _DOCNO.search(content)
+        if name is None:
+            wanted = "<DOCNO> in the document"
+            lines.refuse(path, number, wanted, content.strip())
+        content = _HEADER.sub(" ", _DOCNO.sub(" ", content))
+        yield number, name[1], html_text(content)
 
 
 class _Text(HTMLParser):
@@ -144,6 +154,6 @@ _READERS = {
     "trec": _trec,
     "jsonl": _jsonl,
     "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
-    "smart": lambda path: smart.texts(path, FLAG, "TW"),
-    "cranfield": lambda path: smart.texts(path, FLAG, "W"),
+    "smart": lambda path: lines.texts(path, FLAG, "TW"),
+    "cranfield": lambda path: lines.texts(path, FLAG, "W"),
 }

@@ -66,7 +66,6 @@ def lists(
     Args:
       pairs: (better, worse) of one query, [n, 2].
       grades: of its candidates; -1 = not to be used.
-      size: >= 2.
     """
     candidates = np.zeros((len(pairs), size), np.int64)
     candidates[:, :2] = pairs

@@ -22,9 +22,6 @@ class Fold:
 def make(queries: list[str], count: int, seed: int) -> list[Fold]:
     """Folds of near-equal parts: part i tests, part i + 1 stops, the rest trains.
 
-    Args:
-      queries: ids; their order does not matter.
-
     Raises:
       UserError: fewer than 3 folds, or fewer queries than folds.
     """
@@ -54,9 +51,6 @@ def write(path: str, folds: list[Fold]) -> None:
 
 def read(path: str, queries: list[str]) -> list[Fold]:
     """The folds of a file.
-
-    Args:
-      path: written by `write`, or by hand in this form.
 
     Raises:
       UserError: another form, an unknown query, a query in two parts of a

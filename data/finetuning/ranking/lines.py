@@ -25,9 +25,6 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
     One line is in memory at a time. A line that is empty or of white space
     only is given, too: formats differ in what it means.
 
-    Args:
-      path: local or remote; the ending says how it is packed.
-
     Raises:
       UserError: no such file, not UTF-8, lines that end with CR alone or
         are too long, or packed data that are damaged.
@@ -71,9 +68,6 @@ def first_text(path: str, flag: str) -> tuple[int, str]:
 def detect(path: str, flag: str, forms: Mapping[str, str], wanted: str) -> str:
     """The form that the first line which is not blank begins like.
 
-    Args:
-      forms: form -> regular expression.
-
     Raises:
       UserError: none does.
     """
@@ -94,6 +88,37 @@ def separated(
             if not between:
                 refuse(path, number, wanted, line)
             yield number, name.strip(), text
+
+
+def elements(
+    path: str, flag: str, name: str, outside: str, wanted: str
+) -> Iterator[tuple[int, str]]:
+    """(first line, content) of every `<name>` ... `</name>`, in any case.
+
+    Args:
+      outside: expression of what may not stand between them.
+      wanted: what is wanted in its place.
+
+    Raises:
+      UserError: such text, or a tag without the other one.
+    """
+    start, parts = 0, []
+    for number, line in read(path, flag):
+        at = 0
+        for tag in re.finditer(rf"(?i)<(/?){name}>", line):
+            if bool(tag[1]) != bool(start):
+                other = f"</{name}>" if start else f"<{name}>"
+                refuse(path, number, f"{other} before it", line)
+            if start:
+                parts.append(line[at : tag.start()])
+                yield start, "\n".join(parts)
+            start, parts, at = (0 if tag[1] else number), [], tag.end()
+        if start:
+            parts.append(line[at:])
+        elif re.search(outside, line[at:]):
+            refuse(path, number, wanted, line)
+    if start:
+        refuse(path, start, f"</{name}> after <{name}>", "the file's end")
 
 
 def json_objects(path: str, flag: str) -> Iterator[tuple[int, dict]]:
@@ -144,3 +169,48 @@ def check_id(path: str, number: int, name: str, value: str) -> str:
     if not value or len(value.split()) != 1:
         refuse(path, number, f"a {name} without white space", value)
     return value
+
+
+FIRST_LINE = r"\s*\.(I\s*\S*|[A-Z])\s*$"
+_START = re.compile(r"\.I\s*(\S*)\s*$")
+_FIELD = re.compile(r"\.([A-Z])\s*$")
+
+
+def texts(path: str, flag: str, names: str) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of SMART's records: the fields of these letters, in turn.
+
+    A line that holds a dot and one capital letter alone starts a field; a field
+    may come twice and both parts count. Cranfield and CISI are in this form.
+
+    Raises:
+      UserError: text before the first `.I` or the first field, an empty `.I`.
+    """
+    record, fields = None, []
+    for number, line in read(path, flag):
+        start = _START.match(line)
+        field = _FIELD.match(line)
+        if start:
+            if record:
+                yield *record, _text(fields, names)
+            name = check_id(path, number, "number after .I", start[1])
+            record, fields = (number, name), []
+        elif record is None:
+            # CISI.ALL starts with a stray, empty `.X`.
+            if line.strip() and not field:
+                refuse(path, number, "a record's start `.I ID`", line)
+        elif field:
+            fields.append((field[1], []))
+        elif fields:
+            fields[-1][1].append(line)
+        elif line.strip():
+            refuse(path, number, "a field such as `.W`", line)
+    if record:
+        yield *record, _text(fields, names)
+
+
+def _text(fields: list[tuple[str, list[str]]], names: str) -> str:
+    lines_of: dict[str, list[str]] = {}
+    for letter, text in fields:
+        lines_of.setdefault(letter, []).extend(text)
+    parts = ("\n".join(lines_of.get(name, ())).strip() for name in names)
+    return "\n".join(filter(None, parts))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from common.errors import UserError
-from data.finetuning.ranking import lines, smart
+from data.finetuning.ranking import lines
 
 FLAG = "--topics_file"
 ID_FIELDS = ("id", "query_id", "qid", "_id")
@@ -24,15 +24,13 @@ TREC_FIELDS = ("title", "desc", "narr")
 _FORMS = {
     "trec": r"\s*<(?i:top)>",
     "jsonl": r"\s*\{",
-    "smart": smart.FIRST_LINE,
+    "smart": lines.FIRST_LINE,
     "tsv": r"[^\t]*\t",
     "web": r"\s*[^\s:]+:",
 }
 _WANTED = "<top>, {JSON}, .I, id<tab>text or id:text (or give --topics_format)"
-_TAG = re.compile(r"<(/?)(top|num|title|desc|narr)>", re.IGNORECASE)
-_LABEL = re.compile(
-    r"^\s*(number|topic|description|narrative)\s*:\s*", re.IGNORECASE
-)
+_TAG = r"(?i)<(/?)(num|title|desc|narr)>"
+_LABEL = re.compile(r"(?i)^\s*(number|topic|description|narrative)\s*:\s*")
 
 
 def read(
@@ -91,41 +89,22 @@ def collect(path: str, rows: Iterable[tuple[int, str, str]]) -> dict[str, str]:
 
 
 def _trec(path: str, fields) -> Iterator[tuple[int, str, str]]:
-    start, open_field, parts = 0, "", {}
-    for number, line in lines.read(path, FLAG):
-        at = 0
-        for tag in _TAG.finditer(line):
-            _add(parts, open_field, line[at : tag.start()])
-            at, name = tag.end(), tag[2].lower()
-            if name != "top":
-                open_field = "" if tag[1] else name
-                if not start:
-                    lines.refuse(path, number, "<top> before it", line)
-                continue
-            if bool(tag[1]) != bool(start):
-                wanted = "</top> before it" if start else "<top> before it"
-                lines.refuse(path, number, wanted, line)
-            if start:
-                yield start, *_topic(path, start, parts, fields)
-            start, open_field, parts = (0 if tag[1] else number), "", {}
-        _add(parts, open_field, line[at:])
-    if start:
-        lines.refuse(path, start, "</top> after <top>", "the file's end")
-
-
-def _add(parts: dict[str, list[str]], name: str, text: str) -> None:
-    if name and text.strip():
-        parts.setdefault(name, []).append(text)
-
-
-def _topic(path: str, begin: int, parts, fields) -> tuple[str, str]:
-    if "num" not in parts:
-        lines.refuse(path, begin, "<num> in the topic", "none")
-    clean = {
-        name: _LABEL.sub("", " ".join(text), 1).strip()
-        for name, text in parts.items()
-    }
-    return clean["num"], " ".join(clean.get(name, "") for name in fields)
+    outside = _TAG, "<top> before it"
+    for number, content in lines.elements(path, FLAG, "top", *outside):
+        parts: dict[str, str] = {}
+        _, *tags = re.split(_TAG, content)
+        rows = zip(tags[::3], tags[1::3], tags[2::3], strict=True)
+        for closes, name, text in rows:
+            if not closes and text.strip():
+                parts[name.lower()] = f"{parts.get(name.lower(), '')} {text}"
+        if "num" not in parts:
+            lines.refuse(path, number, "<num> in the topic", "none")
+        clean = {
+            name: _LABEL.sub("", " ".join(text.split()), 1)
+            for name, text in parts.items()
+        }
+        texts = (clean.get(name, "") for name in fields)
+        yield number, clean["num"].strip(), " ".join(texts)
 
 
 def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
@@ -136,7 +115,7 @@ def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
 
 def _cranfield(path: str) -> Iterator[tuple[int, str, str]]:
     # `cranqrel` counts the queries from 1; the file's own numbers have gaps.
-    for ordinal, row in enumerate(smart.texts(path, FLAG, "W"), start=1):
+    for ordinal, row in enumerate(lines.texts(path, FLAG, "W"), start=1):
         number, _, text = row
         yield number, str(ordinal), text
 
@@ -145,6 +124,6 @@ _READERS = {
     "web": lambda path: lines.separated(path, FLAG, ":", "id:text"),
     "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
     "jsonl": _jsonl,
-    "smart": lambda path: smart.texts(path, FLAG, "W"),
+    "smart": lambda path: lines.texts(path, FLAG, "W"),
     "cranfield": _cranfield,
 }

@@ -18,8 +18,6 @@ def end_of(context: str, text: str, start: int) -> int | None:
     """One past the last character of `text` at `start`, None if it is not there.
 
     Args:
-      context: the paragraph.
-      text: of the answer.
       start: character of the paragraph; any number.
     """
     if start < 0:

@@ -1,6 +1,7 @@
 """Beams of windows -> answers by question -> the official numbers (L2)."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -81,11 +82,7 @@ def with_threshold(
 
 
 def labelled_rows(file: SquadFile, answers: SquadAnswers) -> list[list[str]]:
-    """Header and one row per question: gold texts, prediction, F1, texts.
-
-    Args:
-      answers: as they are written, see `with_threshold`.
-    """
+    """Header and one row per question: gold texts, prediction, F1, texts."""
     _, f1 = squad_metrics.raw_scores(file.gold_answers(), answers.predictions)
     head = ["id", "answers", "prediction", "f1", "null_odds", "question"]
     rows = [[*head, "paragraph"]]
@@ -149,7 +146,6 @@ def evaluate_answers(
     question has an answer and the odds play no part.
 
     Args:
-      answers: see `answer_split`.
       threshold: null odds above it are written as "".
     """
     gold = file.gold_answers()
@@ -164,3 +160,70 @@ def evaluate_answers(
     if threshold is not None:
         result["null_score_diff_threshold"] = threshold
     return result
+
+
+def combine(
+    members: Sequence[SquadAnswers], weights: Sequence[float], n_best_size: int
+) -> SquadAnswers:
+    """Answers of several models to the same questions, joined by their texts.
+
+    A text's probability is the mean over models of that of its best span; a
+    model whose n-best list lacks the text gives it none. So models may have
+    other vocabularies, windows and lengths. Null odds are averaged.
+    """
+    if len(members) == 1:
+        return members[0]
+    shares = [w / sum(weights) for w in weights]
+    nbest, odds = {}, {}
+    for question in members[0].nbest:
+        nbest[question] = _join(
+            [member.nbest[question] for member in members], shares
+        )[:n_best_size]
+        scores = [
+            e["start_log_prob"] + e["end_log_prob"] for e in nbest[question]
+        ]
+        for entry, p in zip(
+            nbest[question], squad_predictions.softmax(scores), strict=True
+        ):
+            entry["probability"] = p
+        odds[question] = sum(
+            s * member.null_odds[question]
+            for s, member in zip(shares, members, strict=True)
+        )
+    return SquadAnswers(
+        squad_predictions.final_answers(nbest, odds), nbest, odds
+    )
+
+
+def _join(lists: Sequence[list[dict]], shares: Sequence[float]) -> list[dict]:
+    """Entries of all texts, best first; the first seen of equals."""
+    by_text: dict[str, list[tuple[float, dict]]] = {}
+    for share, entries in zip(shares, lists, strict=True):
+        for entry in entries:
+            by_text.setdefault(entry["text"], []).append((share, entry))
+    joined = []
+    for text, parts in by_text.items():
+        start = _log_mean([(s, e["start_log_prob"]) for s, e in parts])
+        both = _log_mean(
+            [(s, e["start_log_prob"] + e["end_log_prob"]) for s, e in parts]
+        )
+        joined.append(
+            {
+                "text": text,
+                "probability": 0.0,
+                "start_log_prob": start,
+                "end_log_prob": both - start,
+            }
+        )
+    joined.sort(
+        key=lambda e: e["start_log_prob"] + e["end_log_prob"], reverse=True
+    )
+    return joined
+
+
+def _log_mean(parts: Sequence[tuple[float, float]]) -> float:
+    """log of sum s exp(x) over (s, x), from below `squad_predictions.EMPTY_LOG_PROB`."""
+    top = max(x for _, x in parts)
+    if top <= squad_predictions.EMPTY_LOG_PROB:
+        return squad_predictions.EMPTY_LOG_PROB
+    return top + math.log(sum(s * math.exp(x - top) for s, x in parts))

@@ -74,11 +74,8 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
     """Reads a SQuAD file.
 
     Args:
-      path: JSON (plain, .gz or .xz).
       training: answerable questions need an answer whose text is at its
         `answer_start` (`data.finetuning.squad.answer_places`).
-      bad: receives questions that cannot be used, named by article,
-        paragraph and question.
 
     Raises:
       UserError: no JSON, no SQuAD layout, no question, or see `BadRows`.

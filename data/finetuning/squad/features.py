@@ -15,6 +15,7 @@ Encoders that want CLS first get `CLS Q SEP P SEP`, as BERT does it: segments
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,36 +94,23 @@ def answer_tokens(
     return first, last
 
 
+@dataclasses.dataclass
 class WindowBuilder:
-    """Collects windows as flat arrays.
+    """Collects windows as flat arrays."""
 
-    Args:
-      max_query_length: longest question in tokens; its end is cut.
-      doc_stride: tokens between the starts of windows.
-    """
+    max_seq_length: int
+    max_query_length: int
+    doc_stride: int
+    ids: symbols.SymbolIds
+    training: bool
+    layout: str = symbols.CLS_LAST
 
-    def __init__(
-        self,
-        max_seq_length: int,
-        max_query_length: int,
-        doc_stride: int,
-        ids: symbols.SymbolIds,
-        training: bool,
-        layout: str = symbols.CLS_LAST,
-    ):
-        self.cls_first = layout == symbols.CLS_FIRST
-        self.max_seq_length = max_seq_length
-        self.max_query_length = max_query_length
-        self.doc_stride = doc_stride
-        self.ids = ids
-        self.training = training
+    def __post_init__(self):
+        self.cls_first = self.layout == symbols.CLS_FIRST
         self._tokens: list[np.ndarray] = []
         self._lengths: list[tuple[int, int]] = []  # of P, of Q
         self._origin: list[tuple[int, int]] = []  # question, doc start
         self._answers: list[tuple[int, int, bool]] = []
-        self._tail = np.array([ids.sep, ids.cls], np.int32)
-        self._sep = np.array([ids.sep], np.int32)
-        self._cls = np.array([ids.cls], np.int32)
 
     def add(
         self,
@@ -132,12 +120,12 @@ class WindowBuilder:
         span: AnswerSpan | None = None,
     ) -> None:
         """Adds all windows of one question."""
-        query = np.asarray(question_ids[: self.max_query_length], np.int32)
-        before = np.zeros(0, np.int32)
-        after = np.concatenate([self._sep, query, self._tail])
+        query = question_ids[: self.max_query_length]
+        cls, sep = self.ids.cls, self.ids.sep
+        parts = [], [sep, *query, sep, cls]
         if self.cls_first:
-            before = np.concatenate([self._cls, query, self._sep])
-            after = self._sep
+            parts = [cls, *query, sep], [sep]
+        before, after = (np.array(part, np.int32) for part in parts)
         room = self.max_seq_length - len(query) - 3
         answer = None
         if self.training and span is not None and span.first >= 0:
@@ -216,16 +204,13 @@ def _segment_ids(lengths: np.ndarray, cls_first: bool) -> np.ndarray:
 
     With CLS first: 0 CLS Q SEP, 1 P SEP.
     """
+    kinds = [symbols.SEGMENT_A, symbols.SEGMENT_B, symbols.SEGMENT_CLS]
     if cls_first:
-        counts = lengths[:, ::-1] + np.array([2, 1])
-        kinds = np.array([symbols.SEGMENT_A, symbols.SEGMENT_B], np.uint8)
-        return np.repeat(np.tile(kinds, len(lengths)), counts.reshape(-1))
-    counts = np.ones((len(lengths), 3), np.int64)
-    counts[:, :2] += lengths
-    kinds = np.array(
-        [symbols.SEGMENT_A, symbols.SEGMENT_B, symbols.SEGMENT_CLS], np.uint8
-    )
-    return np.repeat(np.tile(kinds, len(lengths)), counts.reshape(-1))
+        kinds, counts = kinds[:2], lengths[:, ::-1] + np.array([2, 1])
+    else:
+        counts = np.pad(lengths, ((0, 0), (0, 1))) + 1
+    rows = np.tile(np.array(kinds, np.uint8), len(lengths))
+    return np.repeat(rows, counts.reshape(-1))
 
 
 def expand_batch(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -245,24 +230,12 @@ def window_texts(
     paragraphs: Sequence[TokenizedParagraph],
     paragraph_of: Sequence[int],
 ) -> list[tuple[int, squad_predictions.WindowText]]:
-    """(question, where its tokens lie) of every window, in order.
-
-    Args:
-      paragraph_of: question -> paragraph.
-    """
-    lengths = windows.table.columns["paragraph_length"]
+    """(question, where its tokens lie) of every window, in order."""
+    lengths = windows.table.columns["paragraph_length"].tolist()
+    all_spans = zip(windows.doc_start.tolist(), lengths, strict=True)
     result = []
-    index = 0
-    total = len(windows.question)
-    while index < total:
-        question = int(windows.question[index])
-        end = index
-        while end < total and windows.question[end] == question:
-            end += 1
-        spans = [
-            (int(windows.doc_start[w]), int(lengths[w]))
-            for w in range(index, end)
-        ]
+    for question, own in itertools.groupby(windows.question.tolist()):
+        spans = list(itertools.islice(all_spans, len(list(own))))
         paragraph = paragraphs[paragraph_of[question]]
         last = paragraph.end - 1
         # A lone word mark before the text has no character of its own. It
@@ -270,15 +243,10 @@ def window_texts(
         last[:1] = np.maximum(last[:1], 0)
         for number, (start, length) in enumerate(spans):
             stop = start + length
-            result.append(
-                (
-                    question,
-                    squad_predictions.WindowText(
-                        paragraph.start[start:stop],
-                        last[start:stop],
-                        squad_predictions.max_context(spans, number),
-                    ),
-                )
+            text = squad_predictions.WindowText(
+                paragraph.start[start:stop],
+                last[start:stop],
+                squad_predictions.max_context(spans, number),
             )
-        index = end
+            result.append((question, text))
     return result

@@ -1,7 +1,9 @@
 """SQuAD exact match, F1, best threshold, average precision (L1).
 
 The definition of the official v2.0 evaluation (v1.1 is the same without
-unanswerable questions). Scores are in percent.
+unanswerable questions). Scores are in percent. By question id: `answers`, the
+gold texts, none of an unanswerable question; `predictions`, "" = no answer;
+`null_odds`, evidence for "no answer"; `answerable`, whether it has an answer.
 
 >>> normalize_answer("The  Cat!")
 'cat'
@@ -118,11 +120,6 @@ def applicable_threshold(
     not turn back into those answers: questions of equal odds go one way, and
     0.0 answers what lies below. Here only applied thresholds are compared. The
     result is midway to the next odds, so that rounding flips no answer.
-
-    Args:
-      scores: question id -> score of its best text.
-      null_odds: question id -> evidence for "no answer".
-      answerable: question id -> whether it has an answer.
     """
     order = sorted(scores, key=lambda q: null_odds[q])
     total = sum(not answerable[q] for q in order)
@@ -183,11 +180,6 @@ def ranked_scores(
 ) -> dict[str, float]:
     """What the null odds are worth, without a threshold.
 
-    Args:
-      answers: question id -> gold texts, empty for unanswerable questions.
-      predictions: question id -> best text.
-      null_odds: question id -> evidence for "no answer".
-
     Returns:
       has_ans_exact, has_ans_f1 (0 to 1, as the original prints them),
       pr_exact_ap, pr_f1_ap (percent, the official script's).
@@ -212,11 +204,8 @@ def evaluate(
     """All numbers of the official script, under its names.
 
     Args:
-      answers: question id -> gold texts, empty for unanswerable questions.
-      predictions: question id -> answer, "" = no answer.
       null_odds: question id -> evidence for "no answer"; without it nothing
         is turned into "no answer" and no threshold is searched.
-      threshold: null odds above it mean "no answer".
 
     Returns:
       exact, f1, total, HasAns_*, NoAns_* (only where there are such questions)
@@ -229,12 +218,9 @@ def evaluate(
     exact_t = apply_threshold(exact, odds, answerable, threshold)
     f1_t = apply_threshold(f1, odds, answerable, threshold)
     result = _means("", exact_t, f1_t, list(exact_t))
-    with_answer = [q for q in exact_t if answerable[q]]
-    without = [q for q in exact_t if not answerable[q]]
-    if with_answer:
-        result |= _means("HasAns_", exact_t, f1_t, with_answer)
-    if without:
-        result |= _means("NoAns_", exact_t, f1_t, without)
+    for prefix, has in (("HasAns_", True), ("NoAns_", False)):
+        if chosen := [q for q in exact_t if answerable[q] is has]:
+            result |= _means(prefix, exact_t, f1_t, chosen)
     if null_odds is not None:
         for name, scores in (("exact", exact), ("f1", f1)):
             best, at = best_threshold(
@@ -252,10 +238,6 @@ def evaluate_v1(
 
     Every question counts, those without a prediction as wrong, and texts in
     which nothing is left after normalisation share no token.
-
-    Args:
-      answers: question id -> gold texts, at least one.
-      predictions: question id -> answer.
     """
     exact, f1 = {}, {}
     for question_id, golds in answers.items():
@@ -278,10 +260,8 @@ def _means(
     questions: list[str],
 ) -> dict[str, float]:
     total = len(questions)
-    return {
-        f"{prefix}exact": 100.0
-        * sum(exact[q] for q in questions)
-        / max(1, total),
-        f"{prefix}f1": 100.0 * sum(f1[q] for q in questions) / max(1, total),
-        f"{prefix}total": total,
+    means = {
+        f"{prefix}{name}": 100.0 * sum(map(of.get, questions)) / max(1, total)
+        for name, of in (("exact", exact), ("f1", f1))
     }
+    return means | {f"{prefix}total": total}

@@ -15,7 +15,6 @@ from data.finetuning.examples import BadRows
 from data.finetuning.features import batches as finetune_batches
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import answers as squad_answers
-from data.finetuning.squad import ensembles as squad_ensembles
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import windows as squad_windows
@@ -159,7 +158,7 @@ class SquadTask(Task):
 
     def combine(self, members, weights):
         """Answers of several models by text, null odds averaged."""
-        answers = squad_ensembles.combine(
+        answers = squad_answers.combine(
             [member["answers"] for member in members],
             weights,
             self.data.n_best_size,
@@ -194,7 +193,6 @@ class SquadTask(Task):
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
         """The official numbers of what is written for these beams."""
-        del labels
         answers = self.answers(split, outputs)
         threshold = self._judged_with(split, answers)
         return squad_answers.evaluate_answers(
@@ -228,7 +226,6 @@ class SquadTask(Task):
         return self.threshold if threshold is None else threshold
 
     def calibrate(self, split: Split, outputs: Outputs, labels: Outputs):
-        del labels
         answers = self.answers(split, outputs)
         self.threshold = squad_answers.best_threshold(split.examples, answers)
         return {task_settings.THRESHOLD: self.threshold}

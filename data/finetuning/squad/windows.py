@@ -8,6 +8,7 @@ from common.contract.symbols import CLS_LAST
 from common.process import workers
 from common.vocabularies import vocabulary as vocabulary_lib
 from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import table as finetune_table
 from data.finetuning.features import tokens as task_tokens
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import (
@@ -29,11 +30,7 @@ CHUNK_PARAGRAPHS = 64
 
 @dataclasses.dataclass(frozen=True)
 class SquadSplit:
-    """A file with its features.
-
-    Attributes:
-      paragraphs: tokenized, by index.
-    """
+    """A file with its features."""
 
     file: SquadFile
     windows: SquadWindows
@@ -112,19 +109,12 @@ def build_arrays(
         (settings, chunk)
         for chunk in workers.split_chunks(items, CHUNK_PARAGRAPHS)
     ]
-    parts = list(
-        workers.run(
-            workers.with_state,
-            (
-                _chunk_arrays,
-                task_tokens.open_tokenizer,
-                features.spiece_model_file,
-                features.text,
-            ),
-            chunks,
-            features.num_workers,
-            ordered=True,
-        )
+    parts = task_tokens.in_workers(
+        _chunk_arrays,
+        chunks,
+        features.spiece_model_file,
+        features.text,
+        features.num_workers,
     )
     return {
         name: np.concatenate([part[name] for part in parts])
@@ -133,7 +123,6 @@ def build_arrays(
 
 
 def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
-    """Features of some paragraphs with their questions."""
     (*lengths, training, layout), items = job
     max_seq_length, max_query_length, doc_stride = lengths
     builder = squad_features.WindowBuilder(
@@ -180,11 +169,7 @@ def from_arrays(
         arrays["token_ids"],
         arrays["segment_ids"],
         splits.astype(np.int64),
-        {
-            name.removeprefix("column:"): value
-            for name, value in arrays.items()
-            if name.startswith("column:")
-        },
+        finetune_table.with_prefix(arrays, "column:"),
         **squad_features.padding("column:paragraph_start" in arrays),
     )
     windows = SquadWindows(table, arrays["question"], arrays["doc_start"])

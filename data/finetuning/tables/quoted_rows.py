@@ -36,7 +36,6 @@ def read_table(path: str, bad: BadRows) -> Iterator[Row]:
     of `bad` says how they are read.
 
     Args:
-      path: the file, which may be packed.
       bad: receives rows whose number of columns is not the first one's.
     """
     if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".csv"):

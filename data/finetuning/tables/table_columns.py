@@ -134,7 +134,14 @@ def read_columns(path: str, options: ClassifierDataOptions) -> Columns:
     Raises:
       UserError: an empty file, or see `choose`.
     """
-    return choose(*first_row(path, options.has_header), options, True)
+    if is_json_lines(path):
+        return choose(*object_names(path), options, True)
+    for row in quoted_rows.read_table(path, BadRows(skip=True)):
+        names = [f.strip() for f in row.fields]
+        if not options.has_header:
+            names = [str(i) for i in range(len(names))]
+        return choose(row.where, names, options, True)
+    raise UserError(f"{path}:1: the file is empty")
 
 
 def is_json_lines(path: str) -> bool:
@@ -143,24 +150,10 @@ def is_json_lines(path: str) -> bool:
     return stem.endswith((".jsonl", ".json"))
 
 
-def first_row(path: str, has_header: bool) -> tuple[str, list[str]]:
-    """("file:line", column names) of a file's first usable row.
-
-    Objects of JSON lines need not have all keys: those of all rows are given,
-    in the order of the first row that has most.
-    """
-    if is_json_lines(path):
-        return object_names(path)
-    for row in quoted_rows.read_table(path, BadRows(skip=True)):
-        names = [f.strip() for f in row.fields]
-        if not has_header:
-            names = [str(i) for i in range(len(names))]
-        return row.where, names
-    raise UserError(f"{path}:1: the file is empty")
-
-
 def object_names(path: str) -> tuple[str, list[str]]:
     """("file:line" of the first object, keys of all objects).
+
+    Objects need not have all keys: those of the first that has most come first.
 
     Raises:
       UserError: there is no object.

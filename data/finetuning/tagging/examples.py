@@ -216,7 +216,6 @@ def _is_conllu(path: str, lines: Iterator[tuple[int, str]]):
 
 
 def _fields(line: str) -> list[str]:
-    """Columns of a line."""
     # A no-break space is part of a number: only the ASCII blanks separate.
     if "\t" in line:
         return [f.strip(_BLANKS) for f in line.split("\t")]

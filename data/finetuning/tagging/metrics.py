@@ -36,7 +36,6 @@ def evaluate(gold: Tags, guesses: Tags, chunks: bool) -> dict[str, float]:
     Macro-F1 is over the tags that the gold or the guesses have.
 
     Args:
-      gold, guesses: tags of every text, of equal lengths.
       chunks: see `names_chunks`; adds `precision`, `recall` and `f1`.
     """
     flat, guessed = _flat(gold), _flat(guesses)

@@ -16,7 +16,6 @@ from data.finetuning.features import tokens as task_tokens
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tagging import answers as tagging_answers
-from data.finetuning.tagging import ensembles as tagging_ensembles
 from data.finetuning.tagging import examples as tagging_examples
 from data.finetuning.tagging import features as tagging_features
 from data.finetuning.tagging import metrics as tagging_metrics
@@ -159,7 +158,6 @@ class TaggingTask(Task):
         return self.collect(split, outputs)["answers"]
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
-        del labels
         result = self._evaluate(split, self.answers(split, outputs))
         if self.baseline is not None:
             guesses = tagging_answers.baseline_guesses(
@@ -189,7 +187,7 @@ class TaggingTask(Task):
         answers = tagging_answers.answer_pieces(
             split.examples, windows.pieces, scores, self.labels
         )
-        member = tagging_ensembles.Member(
+        member = tagging_answers.Member(
             split.examples, windows.pieces, scores, answers
         )
         return {"answers": answers, "member": member}
@@ -197,9 +195,7 @@ class TaggingTask(Task):
     def combine(self, members, weights):
         """Answers of several models by token or by part of the text."""
         said = [member["member"] for member in members]
-        if len(said) == 1:
-            return members[0]
-        answers = tagging_ensembles.combine(said, weights, self.labels)
+        answers = tagging_answers.combine(said, weights, self.labels)
         return {"answers": answers}
 
     def outputs_of_first(self, split: Split, outputs: Outputs) -> Outputs:
@@ -260,17 +256,12 @@ def tokenize(
     """Pieces of every text, and whether they came from the cache."""
 
     def make() -> dict[str, np.ndarray]:
-        parts = workers.run(
-            workers.with_state,
-            (
-                task_tokens.encode_with_offsets,
-                task_tokens.open_tokenizer,
-                options.spiece_model_file,
-                tokenizer.settings,
-            ),
+        parts = task_tokens.in_workers(
+            task_tokens.encode_with_offsets,
             workers.split_chunks(list(texts), CHUNK_TEXTS),
+            options.spiece_model_file,
+            tokenizer.settings,
             options.num_workers,
-            ordered=True,
         )
         pieces = [p for part in parts for p in part]
         empty = np.zeros(0, np.int32)

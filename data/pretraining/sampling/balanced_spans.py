@@ -27,27 +27,18 @@ import math
 
 import numpy as np
 
+from data.pretraining.options import BuildOptions
 from data.pretraining.sampling.segments import Segments
 
 
-@dataclasses.dataclass(frozen=True)
-class SpanOptions:
-    """How spans are drawn; the names are those of `BuildOptions`."""
-
-    mask_alpha: int = 6
-    mask_beta: int = 1
-    span_unit: str = "word"
-    span_lengths: str = "inverse"
-    max_span: int = 5
-
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Span lengths in units and their probabilities."""
-        longest = 1 if self.span_unit == "single" else self.max_span
-        n = np.arange(1, longest + 1)
-        weights = (
-            1.0 / n if self.span_lengths == "inverse" else np.ones(longest)
-        )
-        return n, weights / weights.sum()
+def span_lengths(options: BuildOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Span lengths in units and their probabilities."""
+    longest = 1 if options.span_unit == "single" else options.max_span
+    n = np.arange(1, longest + 1)
+    weights = np.ones(longest)
+    if options.span_lengths == "inverse":
+        weights = 1.0 / n
+    return n, weights / weights.sum()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +85,7 @@ def draw_targets(
     segments: Segments,
     reuse_len: int,
     num_predict: int,
-    options: SpanOptions,
+    options: BuildOptions,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Draws the targets of n segments.
@@ -154,10 +145,10 @@ def _turn(starts, segments: Segments, reuse_len: int, rng) -> _Ring:
     return _Ring(rows, units, first, token_at, turn, length)
 
 
-def _tile(ring: _Ring, options: SpanOptions, rng) -> _Contexts:
+def _tile(ring: _Ring, options: BuildOptions, rng) -> _Contexts:
     """Contexts around each ring, those without a span left out."""
     n = len(ring.row)
-    lengths, weights = options.lengths()
+    lengths, weights = span_lengths(options)
     ratio = options.mask_alpha / options.mask_beta
     longest = int(ring.units.max(initial=0))
     columns = math.ceil(longest / ratio) + 1
@@ -182,7 +173,7 @@ def _tile(ring: _Ring, options: SpanOptions, rng) -> _Contexts:
     return _Contexts(where // columns, start, end - start, count)
 
 
-def _place(ring, contexts: _Contexts, options: SpanOptions, rng) -> np.ndarray:
+def _place(ring, contexts: _Contexts, options: BuildOptions, rng) -> np.ndarray:
     """Where in `ring.place` the spans begin, int64 [c]."""
     position = (ring.first[contexts.ring] + contexts.begin).astype(np.int32)
     choices = contexts.length - contexts.count + 1
@@ -207,9 +198,9 @@ def _place(ring, contexts: _Contexts, options: SpanOptions, rng) -> np.ndarray:
     return position.astype(np.int64)
 
 
-def _by_width(choices: np.ndarray, options: SpanOptions):
+def _by_width(choices: np.ndarray, options: BuildOptions):
     """Numbers of the contexts in groups with about as many choices each."""
-    lengths, _ = options.lengths()
+    lengths, _ = span_lengths(options)
     ratio = options.mask_alpha / options.mask_beta
     widths = np.unique(np.ceil(ratio * lengths).astype(np.int64) - lengths + 1)
     group = np.searchsorted(widths, choices)

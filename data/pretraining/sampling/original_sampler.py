@@ -11,6 +11,7 @@ permutation.
 import numpy as np
 
 from common.contract.symbols import SymbolIds
+from data.pretraining.options import BuildOptions
 from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.segments import Segments
@@ -74,11 +75,7 @@ def sample_mask(
 
 
 def permuted_index(length: int, perm: np.ndarray) -> np.ndarray:
-    """The order of a part whose chunks share the permutation `perm`.
-
-    Returns:
-      int64 [length], place of each position in the order.
-    """
+    """int64 [length]: the order of a part whose chunks share `perm`."""
     chunks = np.arange(length).reshape(-1, len(perm))
     return chunks[:, perm].reshape(-1)
 
@@ -89,11 +86,9 @@ def local_perm(
     perm: np.ndarray,
     symbols: SymbolIds,
 ) -> dict[str, np.ndarray]:
-    """Order, targets and mask of one part, as the original's function.
+    """Order, targets and mask of ids int [n], masked bool [n], as the original.
 
     Args:
-      ids: int [n].
-      masked: bool [n].
       perm: int [perm_size], the permutation of every chunk.
 
     Returns:
@@ -112,7 +107,7 @@ def make_arrays(
     stream: Stream,
     words: tuple[np.ndarray, bool],
     segments: Segments,
-    shape: record_arrays.Shape,
+    options: BuildOptions,
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -122,7 +117,7 @@ def make_arrays(
     stream is backward.
     """
     table, reverse = words
-    seq_len, reuse_len = shape.seq_len, shape.reuse_len
+    seq_len, reuse_len = options.seq_len, options.reuse_len
     layout = segments_lib.layout(
         segments.reuse, segments.a_len, segments.b_len, seq_len, reuse_len
     )
@@ -134,10 +129,10 @@ def make_arrays(
     is_target = np.zeros(ids.shape, bool)
     ranks = np.full(ids.shape, reuse_len, np.int16)
     ranks[:, :reuse_len] = -1
-    second = shape.num_predict // 2
-    parts = ((0, reuse_len, shape.num_predict - second),)
+    second = options.num_predict // 2
+    parts = ((0, reuse_len, options.num_predict - second),)
     parts += ((reuse_len, seq_len, second),)
-    size = shape.perm_size or reuse_len
+    size = options.perm_size or reuse_len
     for i in range(len(ids)):
         for start, end, goal in parts:
             real = int(layout.input_mask[i, start:end].sum())
@@ -148,9 +143,9 @@ def make_arrays(
                 table[ids[i, start : start + real]],
                 state,
                 min(goal, real),
-                shape.spans.mask_alpha,
-                shape.spans.mask_beta,
-                shape.spans.max_span,
+                options.mask_alpha,
+                options.mask_beta,
+                options.max_span,
                 reverse,
             )
             drawn = local_perm(
@@ -161,5 +156,5 @@ def make_arrays(
             ranks[i, start:end][ordered] = drawn["index"][ordered] + offset
             is_target[i, start:end] = drawn["is_target"]
     return record_arrays.pack(
-        ids, is_target, ranks, segments, shape.num_predict
+        ids, is_target, ranks, segments, options.num_predict
     )

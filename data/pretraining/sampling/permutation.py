@@ -60,11 +60,7 @@ def draw_ranks(
 
 
 def perm_mask(ranks: np.ndarray, is_target: np.ndarray) -> np.ndarray:
-    """The masks that ranks stand for.
-
-    Args:
-      ranks: int [n, T].
-      is_target: bool [n, T].
+    """The masks that ranks int [n, T] stand for, with targets bool [n, T].
 
     Returns:
       bool [n, T, T], true = row i may not attend to column j.
@@ -76,15 +72,9 @@ def perm_mask(ranks: np.ndarray, is_target: np.ndarray) -> np.ndarray:
 def target_mapping(
     target_positions: np.ndarray, num_targets: np.ndarray, seq_len: int
 ) -> np.ndarray:
-    """One-hot rows of the targets, zero rows for unused slots.
+    """bool [n, P, T]: one-hot rows of positions int [n, P], zero where unused.
 
-    Args:
-      target_positions: int [n, P].
-      num_targets: int [n].
-      seq_len: T.
-
-    Returns:
-      bool [n, P, T].
+    Of row i the first `num_targets` int [n] slots are used.
     """
     slots = target_positions.shape[1]
     used = np.arange(slots)[None] < np.asarray(num_targets)[:, None]
@@ -95,14 +85,9 @@ def target_mapping(
 def positions_of(
     is_target: np.ndarray, num_predict: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Target slots, ascending, zero where unused, and how many are used.
+    """Slots int32 [n, P] of targets bool [n, T], at most P in each row.
 
-    Args:
-      is_target: bool [n, T], at most `num_predict` per row.
-      num_predict: P.
-
-    Returns:
-      int32 [n, P], int64 [n].
+    They are ascending, zero where unused; int64 [n] says how many are used.
     """
     n, seq_len = is_target.shape
     flat = np.flatnonzero(is_target)

@@ -63,15 +63,7 @@ def _mirror(starts: np.ndarray, n: int) -> np.ndarray:
 
 
 def split_long_words(words: np.ndarray, limit: int = MAX_WORD_PIECES):
-    """Marks every piece of words of more than `limit` pieces as a word.
-
-    Args:
-      words: bool [N] word starts.
-      limit: pieces of the longest word that is kept whole.
-
-    Returns:
-      bool [N].
-    """
+    """Word starts bool [N], with all pieces of words of more than `limit`."""
     if not len(words):
         return words
     starts = np.flatnonzero(words)

@@ -36,18 +36,20 @@ class AddedToken(NamedTuple):
     special: bool
 
 
-def read(rules: dict, package, path: str) -> list[AddedToken]:
+def read(
+    rules: dict,
+    package,
+    path: str,
+    refused: Sequence[str] = ("single_word", "rstrip"),
+) -> list[AddedToken]:
     """The added tokens of a `tokenizer.json`.
-
-    Args:
-      package: the package's tokenizer of it.
 
     Raises:
       UserError: one has a rule that the graph does not have.
     """
     tokens = []
     for row in rules.get("added_tokens") or ():
-        wrong = [name for name in ("single_word", "rstrip") if row.get(name)]
+        wrong = [name for name in refused if row.get(name)]
         if wrong:
             raise UserError(
                 f"{path}: added token {row['content']!r} is "
@@ -68,9 +70,6 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
 
 class Trie:
     """Texts as states: 0 is before the first code point, -1 is none.
-
-    Args:
-      texts: distinct.
 
     Attributes:
       ends: int32 [states], number of the text that ends there, else -1.
@@ -128,7 +127,6 @@ class TokenFinder:
         """One code point for each token.
 
         Args:
-          flat: rows of code points.
           white: bool [n], which of them are white space.
         """
         token = self._longest(flat)  # [n]
@@ -192,24 +190,11 @@ class TokenFinder:
     def _leftmost(self, at: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
         """bool [m]: those that a scan from the left takes.
 
-        Each token leads to the next one that begins behind its end; from the
-        first on, the way is followed in doubling steps.
+        Each token leads to the next one that begins behind its end.
         """
-        count = tf.size(at)
         after = at + tf.gather(self._sizes, token)
-        jump = tf.concat([tf.searchsorted(at, after), [count]], 0)
-        taken = tf.equal(tf.range(count + 1), 0)
-
-        def double(reach, jump, taken):
-            new = tf.boolean_mask(jump, taken)
-            taken = tf.tensor_scatter_nd_update(
-                taken, new[:, tf.newaxis], tf.ones_like(new, tf.bool)
-            )
-            return reach * 2, tf.gather(jump, jump), taken
-
-        return tf.while_loop(
-            lambda reach, *_: reach <= count, double, (1, jump, taken)
-        )[-1][:-1]
+        jump = tf.concat([tf.searchsorted(at, after), [tf.size(at)]], 0)
+        return follow(jump, 0)[:-1]
 
     def _strip(self, flat, white, token, at, end) -> tf.Tensor:
         """Starts, before the white space that belongs to a token."""
@@ -222,6 +207,28 @@ class TokenFinder:
         last_end = tf.concat([[0], end], 0)[: tf.size(at)]
         start = tf.maximum(tf.maximum(before, row_start), last_end)
         return tf.where(tf.gather(self._lstrip, token), start, at)
+
+
+def follow(jump: tf.Tensor, first: tf.Tensor | int) -> tf.Tensor:
+    """bool [n]: places on the way from the first one, in doubling steps.
+
+    Args:
+      jump: int32 [n], where each place leads; the way's end leads to itself.
+    """
+    count = tf.size(jump)
+
+    def double(reach, jump, taken):
+        new = tf.boolean_mask(jump, taken)
+        taken = tf.tensor_scatter_nd_update(
+            taken, new[:, tf.newaxis], tf.ones_like(new, tf.bool)
+        )
+        return reach * 2, tf.gather(jump, jump), taken
+
+    return tf.while_loop(
+        lambda reach, *_: reach < count,
+        double,
+        (1, jump, tf.equal(tf.range(count), first)),
+    )[-1]
 
 
 def _trie(texts: Sequence[str]) -> tuple[list, list, np.ndarray]:

@@ -20,10 +20,7 @@ class RawTokenizer(tf.Module):
         return self.tokenize_with_offsets(texts)[0]
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
-        """Ids with the span of raw characters that each piece came from.
-
-        Args:
-          texts: [B] raw UTF-8.
+        """[B] raw UTF-8 -> ids with the raw characters that each came from.
 
         Returns:
           ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in

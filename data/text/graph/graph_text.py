@@ -188,11 +188,7 @@ def decode(texts: tf.Tensor) -> Flat:
 
 
 class Rewriting:
-    """Code points -> what each becomes by itself: none, one or several.
-
-    Args:
-      tables: of `rewrite_tables`; they become constants of the graph.
-    """
+    """Code points -> what each becomes by itself: none, one or several."""
 
     def __init__(self, tables: tuple[np.ndarray, ...]):
         index, pages, *entries = [tf.constant(t) for t in tables]
@@ -203,7 +199,6 @@ class Rewriting:
         """Rewrites all code points; those above Unicode's stay.
 
         Args:
-          flat: rows of code points.
           widen: what becomes nothing belongs to the code point before it.
         """
         entry = lookup(self._pages, flat.points)

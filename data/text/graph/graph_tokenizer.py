@@ -101,14 +101,9 @@ class GraphTokenizer(RawTokenizer):
         return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
 
     def tokenize_masked(self, texts: tf.Tensor, mask: int) -> tf.RaggedTensor:
-        """Raw UTF-8 with `<mask>`s -> ids, as `data.text.masked` cuts them.
+        """[B] raw UTF-8 with `<mask>`s -> int32 [B, (pieces)].
 
-        Args:
-          texts: [B].
-          mask: id that a hidden place gets.
-
-        Returns:
-          int32 [B, (pieces)].
+        They are cut as by `data.text.masked`; a hidden place gets the id `mask`.
         """
         if self._masked is None:
             # A part of this module, so that an export keeps its vocabulary.

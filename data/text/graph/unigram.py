@@ -215,7 +215,9 @@ class GraphUnigram(RawTokenizer):
         starts = tf.where(self._divided(piece, begins))[:, 0]
         starts = tf.cast(starts, tf.int32)
         size = self._sizes(tf.reshape(scores, [-1]), starts, count)
-        taken = _chain(tf.range(count) - size)
+        # From the last place to the one before its piece; 0 is the end.
+        before = tf.concat([[0], tf.range(1, count + 1) - size], 0)
+        taken = added_tokens.follow(before, count)[1:]
         last = tf.cast(tf.where(taken)[:, 0], tf.int32)
         size = tf.gather(size, last)
         first = last - size + 1
@@ -362,29 +364,6 @@ def _charsmap(rewriting: graph_text.Rewriting, flat: Flat) -> Flat:
     return rewritten_text._replace(
         starts=tf.gather(flat.starts, source), ends=tf.gather(flat.ends, source)
     )
-
-
-def _chain(before: tf.Tensor) -> tf.Tensor:
-    """bool [n]: the last place, the one before it, and so on.
-
-    Args:
-      before: int32 [n], the place before each; -1 is the end. The way is
-        followed in doubling steps.
-    """
-    count = tf.size(before)
-    jump = tf.concat([[0], before + 1], 0)  # place 0 is the end
-    taken = tf.equal(tf.range(count + 1), count)
-
-    def double(reach, jump, taken):
-        new = tf.boolean_mask(jump, taken)
-        taken = tf.tensor_scatter_nd_update(
-            taken, new[:, tf.newaxis], tf.ones_like(new, tf.bool)
-        )
-        return reach * 2, tf.gather(jump, jump), taken
-
-    return tf.while_loop(
-        lambda reach, *_: reach <= count, double, (1, jump, taken)
-    )[-1][1:]
 
 
 # What `opening` asks for.

@@ -21,7 +21,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from common.errors import UserError
-from data.text.graph import graph_text
+from data.text.graph import added_tokens, graph_text
+from data.text.graph.added_tokens import AddedToken
 from data.text.graph.composed import rewritten
 from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import CODE_POINTS, PAGE, Flat, code_pages
@@ -57,7 +58,7 @@ class WordPieceFile(NamedTuple):
       unknown: id of the piece for words that cannot be cut.
       prefix: of pieces inside a word.
       longest: code points of a word at most; longer ones are unknown.
-      symbols: text -> id of symbols that are read in raw text, `[CLS]` say.
+      symbols: that are read in raw text, `[CLS]` say.
       rules: JSON of `normalizer` and `pre_tokenizer`.
     """
 
@@ -65,7 +66,7 @@ class WordPieceFile(NamedTuple):
     unknown: int
     prefix: str
     longest: int
-    symbols: dict[str, int]
+    symbols: list[AddedToken]
     rules: str
 
 
@@ -78,26 +79,15 @@ def parse(offline: ReleasedTokenizer) -> WordPieceFile:
     tokenizer, content, path = offline.package, offline.rules, offline.path
     _check_rules(content, path)
     model = content["model"]
-    symbols = {}
-    for token in content.get("added_tokens") or ():
-        flags = ("single_word", "lstrip", "rstrip", "normalized")
-        if set_flags := [name for name in flags if token.get(name)]:
-            raise UserError(
-                f"{path}: added token {token['content']!r} is "
-                f"{', '.join(set_flags)}; a graph reads added tokens only as "
-                "they stand in the text: export is not possible, predict with "
-                "--do_predict"
-            )
-        symbols[token["content"]] = tokenizer.token_to_id(token["content"])
-    _check_no_overlap(symbols, path)
-    count = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
-    pieces = [tokenizer.id_to_token(i) or "" for i in range(count)]
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    tokens = added_tokens.read(content, tokenizer, path, flags)
+    _check_no_overlap([token.text for token in tokens], path)
     return WordPieceFile(
-        pieces,
+        [tokenizer.id_to_token(i) or "" for i in range(offline.vocab_size)],
         tokenizer.token_to_id(model["unk_token"]),
         model["continuing_subword_prefix"],
         model["max_input_chars_per_word"],
-        symbols,
+        tokens,
         json.dumps({name: content.get(name) for name in _RULES}),
     )
 
@@ -123,7 +113,7 @@ def _check_rules(content: dict, path: str) -> None:
                 )
 
 
-def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
+def _check_no_overlap(symbols: list[str], path: str) -> None:
     """Symbols that can overlap in a text need a scan from the left.
 
     Raises:
@@ -155,17 +145,13 @@ def _tables(rules: str) -> tuple[tuple[np.ndarray, ...], ...]:
     content = {"version": "1.0", "model": _NO_PIECES, **json.loads(rules)}
     package = importlib.import_module("tokenizers")
     tokenizer = package.Tokenizer.from_str(json.dumps(content))
+    normalizer, changes = tokenizer.normalizer, {}
+    if normalizer is not None:
+        changes = rewritten(normalizer.normalize_str)
     return (
-        _rewrite_tables(tokenizer.normalizer),
+        graph_text.rewrite_tables(changes),
         _class_tables(tokenizer.pre_tokenizer),
     )
-
-
-def _rewrite_tables(normalizer) -> tuple[np.ndarray, ...]:
-    """As `graph_text.rewrite_tables`: what each code point becomes."""
-    if normalizer is None:
-        return graph_text.rewrite_tables({})
-    return graph_text.rewrite_tables(rewritten(normalizer.normalize_str))
 
 
 def _class_tables(pre_tokenizer) -> tuple[np.ndarray, np.ndarray]:
@@ -206,8 +192,8 @@ class GraphWordPiece(RawTokenizer):
             self._classes = types.SimpleNamespace(
                 pages=tuple(map(tf.constant, classes))
             )
-            # Code points above all of Unicode stand for the symbols.
-            self._symbol_ids = tf.constant([*file.symbols.values(), 0])
+            found = added_tokens.finders(file.symbols)
+            self._symbols, _, self._symbol_ids = found
         # Ids without a piece must not be met in words, which are UTF-8.
         vocabulary = [
             piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)
@@ -234,7 +220,9 @@ class GraphWordPiece(RawTokenizer):
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
         """Ids with their spans of raw characters."""
-        flat = self._mark_symbols(graph_text.decode(texts))
+        flat = graph_text.decode(texts)
+        if self._symbols:
+            flat = self._symbols(flat, tf.zeros_like(flat.points, tf.bool))
         flat, begins = self._words(self._rewrite(flat))
         word_starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [W]
         splits = tf.concat([word_starts, [tf.size(flat.points)]], 0)
@@ -249,32 +237,6 @@ class GraphWordPiece(RawTokenizer):
             tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
             for v in (pieces.values, first, last)
         )
-
-    def _mark_symbols(self, flat: Flat) -> Flat:
-        """One code point above Unicode for each symbol in the text."""
-        points, count = flat.points, tf.size(flat.points)
-        keep = tf.ones([count], tf.bool)
-        ends = flat.ends
-        for number, symbol in enumerate(self._file.symbols):
-            size = len(symbol)
-            hit = tf.ones([tf.maximum(count - size + 1, 0)], tf.bool)
-            for i, char in enumerate(symbol):
-                part = flat.points[i : tf.maximum(count - size + 1 + i, i)]
-                hit &= tf.equal(part, ord(char))
-            room = tf.size(hit)
-            hit &= tf.equal(flat.rows[:room], flat.rows[size - 1 :][:room])
-            at = tf.where(hit)  # [hits, 1] first code points
-            mark = tf.fill([tf.size(at)], CODE_POINTS + number)
-            points = tf.tensor_scatter_nd_update(points, at, mark)
-            last = tf.gather(flat.ends, at[:, 0] + size - 1)
-            ends = tf.tensor_scatter_nd_update(ends, at, last)
-            inside = at + tf.range(1, size, dtype=tf.int64)  # [hits, size-1]
-            inside = tf.reshape(inside, [-1, 1])
-            gone = tf.zeros([tf.size(inside)], tf.bool)
-            keep = tf.tensor_scatter_nd_update(keep, inside, gone)
-        flat = flat._replace(ends=ends)
-        source = tf.cast(tf.where(keep)[:, 0], tf.int32)
-        return flat.take(source, tf.gather(points, source))
 
     def _words(self, flat: Flat) -> tuple[Flat, tf.Tensor]:
         """Code points without blanks, and which of them begin a word."""

@@ -80,7 +80,6 @@ def _check_model(model: dict, path: str) -> None:
 
 
 def _rows(rule: dict | None, field: str) -> list[dict]:
-    """The parts of a rule of `tokenizer.json`."""
     if not rule:
         return []
     return rule[field] if rule.get("type") == "Sequence" else [rule]

@@ -87,7 +87,6 @@ def write(
 
 
 def _config(tokenizer, layout: str, token_types: bool, max_length) -> dict:
-    """What `tokenizer_config.json` says of every tokenizer."""
     inputs = ["input_ids", *["token_type_ids"] * token_types, "attention_mask"]
     last = layout == symbols_lib.CLS_LAST
     config = {

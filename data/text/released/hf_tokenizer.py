@@ -135,29 +135,21 @@ def _bpe(proto, tokenizer: Tokenizer) -> Rule:
 
 def _added_tokens(tokenizer: Tokenizer) -> list[Rule]:
     """The control symbols; the mask takes the blanks before it along."""
-    mask = tokenizer.symbols.mask
+    symbols = tokenizer.symbols
+    named = ("unk", "bos", "eos", "cls", "sep", "pad", "mask")
+    ids = sorted({getattr(symbols, name) for name in named} - {-1})
     return [
         {
             "id": index,
-            "content": piece,
+            "content": tokenizer.id_to_piece(index),
             "single_word": False,
-            "lstrip": index == mask,
+            "lstrip": index == symbols.mask,
             "rstrip": False,
             "normalized": False,
             "special": True,
         }
-        for index, piece in sorted(
-            (i, tokenizer.id_to_piece(i)) for i in special_ids(tokenizer)
-        )
+        for index in ids
     ]
-
-
-def special_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids of the symbols that `tokenizer_config.json` names, by name."""
-    symbols = tokenizer.symbols
-    named = ("unk", "bos", "eos", "cls", "sep", "pad", "mask")
-    ids = (getattr(symbols, name) for name in named)
-    return sorted({i for i in ids if i >= 0})
 
 
 def _metaspace(proto) -> Rule:

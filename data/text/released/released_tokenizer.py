@@ -44,7 +44,6 @@ class ReleasedTokenizer:
     """What tasks and commands ask of a `data.text.tokenizer.Tokenizer`.
 
     Args:
-      path: of the `tokenizer.json` or `vocab.txt`.
       text: taken as it is: the file has rules of its own.
 
     Attributes:

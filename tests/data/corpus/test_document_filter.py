@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from common.errors import UserError
-from data.corpus import document_filter, filter_report
+from data.corpus import document_filter
 from data.corpus.options import FilterOptions
 from tests.data.corpus.toy_texts import (
     changed,
@@ -38,7 +38,7 @@ def test_each_document_is_left_out_for_its_reason(tmp_path):
     path = write(tmp_path / "in.txt", documents)
     report, text = run(path, examples=9, **OPTIONS)
     found = report.as_dict()
-    for reason in filter_report.REASONS:
+    for reason in document_filter.REASONS:
         assert found["left_out"][reason]["documents"] == fates.count(reason)
         assert found["left_out"][reason]["documents"] > 0, reason
     lines = path.read_text("utf-8").split("\n")

@@ -1,6 +1,6 @@
 """Counts, examples and lines of what was left out of a corpus."""
 
-from data.corpus.filter_report import REASONS, Report
+from data.corpus.document_filter import REASONS, Report
 from data.corpus.options import FilterOptions
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.language_modeling.record import META, make_format
+from data.language_modeling.manifest import META, make_format
 
 
 @pytest.mark.parametrize("vocab_size", [300, 70_000])

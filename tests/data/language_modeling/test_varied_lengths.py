@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from data.language_modeling.varied_lengths import segment_lengths
+from data.language_modeling.reading_schedule import segment_lengths
 
 
 def test_lengths_have_the_shares_of_the_release():

@@ -10,7 +10,7 @@ from common.errors import UserError
 from data.pretraining import build_report
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.report import read_records
-from data.pretraining.sampling.resampling import targets_of
+from data.pretraining.sampling.record_arrays import targets_of
 from tests.data import builds
 
 

@@ -14,7 +14,7 @@ from data.pretraining import report as record_report
 from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.build import unigram_entropy
 from data.pretraining.options import InspectOptions
-from data.records.block_builder import block_summary_name
+from data.records.layout import block_summary_name
 from tests.conftest import ROOT
 from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds

@@ -15,7 +15,7 @@ from data.pretraining.lanes import LaneReader
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.run_data import RunData
 from data.pretraining.sampling import permutation
-from data.records.build_directory import read_json
+from data.records.build_plan import read_json
 from tests.data import builds
 
 

@@ -1,6 +1,6 @@
 """The layout of a pretraining record."""
 
-from data.pretraining.record import make_format
+from data.pretraining.manifest import make_format
 
 
 def test_smaller_than_the_originals_record():

@@ -70,7 +70,7 @@ def test_statistics(manifest, folder):
     assert (found.rate * found.real).sum() == pytest.approx(targets)
     sizes = np.arange(len(found.span_lengths))
     assert (found.span_lengths * sizes).sum() == targets
-    text = record_report.describe_statistics(found, manifest)
+    text = record_report.describe_statistics(manifest, options)
     assert "document lengths" in text and "% of the records are empty" in text
     # What is longer than the last bar of its own is counted, too.
     for lengths in (found.span_lengths, np.arange(30), np.arange(4)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data.records import crc32c
+from data.records import record_format as crc32c
 
 
 def test_crc32c_known_values():

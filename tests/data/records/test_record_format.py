@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.pretraining.record import META, make_format
+from data.pretraining.manifest import META, make_format
 
 
 @pytest.mark.parametrize("vocab_size", [1000, 70000])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.text import lm_vocabulary, vocabulary_counts
+from data.text import lm_vocabulary
+from data.text import units as vocabulary_counts
 from data.text.lm_vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,

@@ -1,5 +1,6 @@
 """Normalisation, ids and offsets against golden strings and random ones."""
 
+import functools
 import json
 import unicodedata
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.text import normalization as text_lib
-from data.text.tokenizer import WORD_MARK, Tokenizer
+from data.text.tokenizer import WORD_MARK, Tokenizer, split_piece
 
 VARIANTS = {
     "cased": {},
@@ -172,7 +173,7 @@ def test_digits_before_a_comma_are_encoded_on_their_own(spiece_model):
     tokenizer = Tokenizer(spiece_model)
     digits = tokenizer._processor.encode("20", return_type=str)
     assert digits[0][0] == WORD_MARK
-    split = tokenizer._split_piece
+    split = functools.partial(split_piece, tokenizer._processor)
     assert split(f"{WORD_MARK}20,") == [*digits, ","]
     bare = [digits[0][1:], *digits[1:]] if digits[0][1:] else digits[1:]
     assert split("20,") == [*bare, ","]

@@ -3,7 +3,8 @@
 import gzip
 import json
 
-from data.text import units, vocabulary_counts
+from data.text import units
+from data.text import units as vocabulary_counts
 from data.text.lm_vocabulary import SymbolVocabulary
 
 

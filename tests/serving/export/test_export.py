@@ -24,6 +24,7 @@ from modeling.encoders.bert.config import BertConfig
 from modeling.models.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
+from tests.helpers.runs.rows import pad_left
 from tests.serving.export.toy_exports import LABELS, make_config, make_spec
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -87,7 +88,7 @@ def test_golden_strings_give_the_model_s_logits(exported, spiece_model, golden):
     loaded = SavedModel(folder)
     found = loaded({"text_a": a, "text_b": b})
     rows = [
-        pair_features.pad_left(
+        pad_left(
             pair_features.join_segments(
                 pair_features.without_blank(
                     [tokenizer.encode(x), tokenizer.encode(y)]
@@ -184,7 +185,7 @@ def test_long_documents_are_read_in_segments(spiece_model, tmp_path):
         sequence = pair_features.join_segments(
             [tokenizer.encode(text)], 96, tokenizer.symbols
         )
-        row = [x[np.newaxis] for x in pair_features.pad_left(sequence, 96)]
+        row = [x[np.newaxis] for x in pad_left(sequence, 96)]
         np.testing.assert_allclose(reader(*row)[0], logits, atol=2e-5)
         alone = loaded({"text": [text]})["logits"][0]
         np.testing.assert_allclose(alone, logits, atol=2e-5)

@@ -7,10 +7,11 @@ import tensorflow as tf
 from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from data.finetuning.squad import features as squad_features
 from serving.signatures import graph_features
 from serving.signatures.choice import question_with_option
+from tests.helpers.runs.rows import pad_left
 
 IDS = symbols.SymbolIds()
 
@@ -42,7 +43,7 @@ def test_joined_segments_equal_the_offline_ones(segments, layout):
             sequence = pair_features.join_segments(
                 [p[row] for p in parts], length, IDS, layout
             )
-            wanted = pair_features.pad_left(sequence, length)
+            wanted = pad_left(sequence, length)
             if layout == "cls_first":
                 table = finetune_table.from_sequences(
                     [sequence], **pair_features.padding(layout)

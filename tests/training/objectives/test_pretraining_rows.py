@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.pretraining.sampling import masking
-from data.pretraining.sampling.target_orders import reorder
+from data.pretraining.sampling.masking import reorder
 from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
 from tests.data.pretraining.sampling.toy_batches import IDS

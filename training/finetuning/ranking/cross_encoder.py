@@ -25,8 +25,8 @@ from data.finetuning.features import pipeline as finetune_pipeline
 from data.finetuning.features import table as finetune_table
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import features
+from data.finetuning.ranking.documents import select
 from data.finetuning.ranking.folds import Fold
-from data.finetuning.ranking.runs import Run
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory
@@ -37,7 +37,6 @@ from training.finetuning.ranking.folded import (
     System,
     Task,
     fold_seed_key,
-    joined,
     split_run,
 )
 from training.finetuning.ranking.options import RankerOptions
@@ -65,11 +64,7 @@ class Texts:
 
 
 class CrossEncoder:
-    """Trains and scores one model per fold and seed.
-
-    Args:
-      finetune: `FinetuneOptions`.
-    """
+    """Trains and scores one model per fold and seed."""
 
     def __init__(
         self,
@@ -148,15 +143,7 @@ class CrossEncoder:
 
     def fit(self) -> System:
         """Every fold and seed, trained or found; their test runs."""
-        parts: list[list[Run]] = []
-        for number, fold in enumerate(self.task.folds):
-            parts.append(
-                [
-                    self._scores(number, fold, seed)
-                    for seed in range(self.options.seeds)
-                ]
-            )
-        return System(joined(parts), parts)
+        return self.task.system(self._scores)
 
     def folder(self, number: int, seed: int) -> str:
         """Where a fold's model of a seed lies."""
@@ -166,22 +153,18 @@ class CrossEncoder:
             f"fold{number}-seed{seed}",
         )
 
-    def _scores(self, number: int, fold: Fold, seed: int) -> Run:
+    def _scores(self, number: int, fold: Fold, seed: int) -> np.ndarray:
         """Scores of a fold's test queries, kept once they are made."""
         key = self._key(fold, seed)
         arrays, hit = cache.cached(
             self.folder(number, seed),
             "test",
             key,
-            lambda: {"scores": self._trained(number, fold, seed)},
+            lambda: {"scores": self._train(number, fold, seed)},
         )
         if hit:
             self.say(f"cross-encoder fold {number} seed {seed}: found")
-        return split_run(self.task.run, fold.test, arrays["scores"])
-
-    def _trained(self, number: int, fold: Fold, seed: int) -> np.ndarray:
-        with graph_memory.released():  # 25 rankers are many
-            return self._train(number, fold, seed)
+        return arrays["scores"]
 
     def _key(self, fold: Fold, seed: int) -> dict:
         run = self.finetune.run
@@ -223,14 +206,11 @@ class CrossEncoder:
         run = self.finetune.run
         return run.eval_every or max(1, run.train_steps // 4)
 
+    @graph_memory.released()  # 25 rankers are many
     def _train(self, number: int, fold: Fold, seed: int) -> np.ndarray:
         """Scores of all test candidates, float32, in order."""
         folder = self.folder(number, seed)
-        if not self.task.may_train:
-            raise UserError(
-                f"{folder} holds no scores of these options and data: give "
-                "--do_train"
-            )
+        self.task.check_may_train(folder, "scores")
         files.make_directory(folder)
         spec = self.spec()
         vocabulary.copy(
@@ -305,26 +285,19 @@ class CrossEncoder:
         """Lists of the training queries; a document's first window."""
         examples, labels = [], []
         data = self.task.collection.options
+        pairs = self.task.pairs(fold, self.task.run)
         for query in fold.train:
             names = list(self.task.run[query])
             grades = collections.grades_of(self.task.collection, query, names)
-            pairs = collections.pairs(
-                grades, data.max_pairs_per_query, data.fold_seed, query
-            )
             rows = {}
             for chosen in features.lists(
-                pairs, grades, self.options.list_size, data.fold_seed
+                pairs[query], grades, self.options.list_size, data.fold_seed
             ):
                 for i in chosen.tolist():
                     if i not in rows:
                         rows[i] = self._passages(query, names[i], True)[0]
                 examples.append([rows[i] for i in chosen.tolist()])
                 labels.append(grades[chosen])
-        if not examples:
-            raise UserError(
-                "no training query has candidates of unlike grades: raise "
-                "--depth, or give judgements of these candidates"
-            )
         table = features.training_table(examples, labels, self.layout)
         return finetune_pipeline.make_input_fn(table, self.width, True, seed)
 
@@ -370,23 +343,17 @@ def read_texts(
       room: pieces of a document that any window can see.
 
     Raises:
-      UserError: a candidate is not among the documents.
+      UserError: a candidate is not among the documents, or twice.
     """
     topics = task.collection.topics
     names = list(task.run)
     queries = tokenizer.encode_batch([topics[q] for q in names])
     wanted = {d for scores in task.run.values() for d in scores}
-    documents = {}
-    for document in task.collection.documents(wanted):
-        if document.id in wanted:
-            ids = tokenizer.encode(document.text)[:room]
-            documents[document.id] = np.asarray(ids, np.int32)
-    missing = sorted(wanted - set(documents))
-    if missing:
-        raise UserError(
-            f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
-            f"the first is {missing[0]!r}: are run and documents of one "
-            "collection?"
+    documents = {
+        document.id: np.asarray(
+            tokenizer.encode(document.text)[:room], np.int32
         )
+        for document in select(task.collection.documents(wanted), wanted)
+    }
     cut = [np.asarray(q[:max_query_length], np.int32) for q in queries]
     return Texts(dict(zip(names, cut, strict=True)), documents)

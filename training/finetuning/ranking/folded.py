@@ -7,7 +7,7 @@ that it depends on.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from data.finetuning.ranking.collection import Collection
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
+from modeling.heads import kernel_pooling
 from training.finetuning.ranking.kernel_features import Features
-from training.finetuning.ranking.knrm import Learned, Trainer, scores
+from training.finetuning.ranking.knrm import Learned, Trainer
 from training.finetuning.ranking.options import RankerOptions
 
 
@@ -55,6 +56,50 @@ class Task:
         qrels = {q: self.collection.qrels[q] for q in run}
         per_query = metrics.ndcg(qrels, run, self.collection.options.cutoff)
         return float(np.mean([per_query[q] for q in run]))
+
+    def check_may_train(self, folder: str, what: str) -> None:
+        """Raises UserError where a fold must have been fitted before."""
+        if not self.may_train:
+            raise UserError(
+                f"{folder} holds no {what} of these options and data: give "
+                "--do_train"
+            )
+
+    def pairs(
+        self, fold: Fold, names: Mapping[str, Iterable[str]]
+    ) -> dict[str, np.ndarray]:
+        """Training query -> (better, worse) places in `names`, int64 [n, 2].
+
+        Raises:
+          UserError: no query has a pair.
+        """
+        data, pairs_of = self.collection.options, {}
+        for query in fold.train:
+            pairs_of[query] = collections.pairs(
+                collections.grades_of(self.collection, query, names[query]),
+                data.max_pairs_per_query,
+                data.fold_seed,
+                query,
+            )
+        if not any(map(len, pairs_of.values())):
+            raise UserError(
+                "no training query has candidates of unlike grades: raise "
+                "--depth, or give judgements of these candidates"
+            )
+        return pairs_of
+
+    def system(
+        self, scores: Callable[[int, Fold, int], np.ndarray]
+    ) -> "System":
+        """The system of (fold number, fold, seed) -> scores of its test."""
+        parts = [
+            [
+                split_run(self.run, fold.test, scores(number, fold, seed))
+                for seed in range(self.options.seeds)
+            ]
+            for number, fold in enumerate(self.folds)
+        ]
+        return System(joined(parts), parts)
 
     def key(self, features: str, fold: Fold) -> dict:
         """What a fitted fold depends on; `features` is their digest."""
@@ -124,14 +169,15 @@ def knrm(
     def fit(fold: Fold) -> dict[str, np.ndarray]:
         return trainer.fit(
             {q: x[q] for q in fold.train},
-            {q: pairs_of(task, features.names[q], q) for q in fold.train},
+            task.pairs(fold, features.names),
             {q: x[q] for q in fold.dev},
             lambda values: task.mean_ndcg(fold.dev, features.names, values),
         )
 
     def value(learned: Learned, query: str, seed: int) -> np.ndarray:
         layer = int(learned.layer[seed])
-        return scores(x[query][:, layer], learned.w[seed], learned.b[seed])
+        w, b = learned.w[seed], learned.b[seed]
+        return kernel_pooling.score(x[query][:, layer], w, b).numpy()
 
     return _over_folds(task, features, name, fit, value, say)
 
@@ -161,7 +207,6 @@ def cosine(
         ).arrays()
 
     def value(learned: Learned, query: str, seed: int) -> np.ndarray:
-        del seed
         return features.cosine[query][:, int(learned.layer[0])]
 
     return _over_folds(task, features, "cosine", fit, value, say)
@@ -169,11 +214,7 @@ def cosine(
 
 def _over_folds(task, features, name, fit, value, say) -> System:
     def allowed(fold: Fold) -> dict[str, np.ndarray]:
-        if not task.may_train:
-            raise UserError(
-                f"{task.folder} holds no {name} ranker of these options and "
-                "data: give --do_train"
-            )
+        task.check_may_train(task.folder, f"{name} ranker")
         return fit(fold)
 
     learned, parts = [], []
@@ -229,11 +270,3 @@ def split_run(run: Run, queries: Sequence[str], scores: np.ndarray) -> Run:
             queries, np.split(scores, np.cumsum(sizes)[:-1]), strict=True
         )
     }
-
-
-def pairs_of(task: Task, names: list[str], query: str) -> np.ndarray:
-    """(better, worse) places among a query's candidates, int64 [n, 2]."""
-    grades = collections.grades_of(task.collection, query, names)
-    limit = task.collection.options.max_pairs_per_query
-    seed = task.collection.options.fold_seed
-    return collections.pairs(grades, limit, seed, query)

@@ -1,4 +1,4 @@
-"""Trains K-NRM's weights on frozen features.
+"""Trains K-NRM's weights on frozen features; a fitted one as a model.
 
 K + 1 numbers are learned, so seeds and layers train side by side in one step:
 each has its own weights, order of pairs and early stopping, and none sees the
@@ -13,9 +13,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from data.text.tokenizer import Tokenizer
+from modeling.encoders.registry import spec_of
 from modeling.heads import kernel_pooling, ranking_losses
+from modeling.heads.kernel_ranking import KernelRankingModel
+from training.finetuning.ranking.kernel_features import FeatureMaker, idf
 from training.finetuning.ranking.options import RankerOptions
+from training.finetuning.ranking.vectors import EncoderVectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,18 +47,8 @@ class Learned:
         return dataclasses.asdict(self)
 
 
-def scores(phi: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """float32 [candidates] of features [candidates, K]."""
-    return kernel_pooling.score(phi, w, b).numpy()
-
-
 class Trainer:
-    """Fits weights fold after fold with one compiled step.
-
-    Args:
-      num_layers: Y.
-      num_features: K.
-    """
+    """Fits weights fold after fold with one compiled step."""
 
     def __init__(
         self, options: RankerOptions, num_layers: int, num_features: int
@@ -83,22 +79,14 @@ class Trainer:
 
         Args:
           train: query -> features [candidates, Y, K].
-          pairs: query -> (better, worse) places, [n, 2].
+          pairs: query -> (better, worse) places, [n, 2]; some has one.
           ndcg: scores of the validation queries, in their order -> mean NDCG.
-
-        Raises:
-          UserError: no query has a pair.
         """
         x = np.concatenate(list(train.values()))  # [N, Y, K]
         starts = np.cumsum([0, *[len(v) for v in train.values()]])
         chosen = np.concatenate(
             [pairs[q] + s for q, s in zip(train, starts[:-1], strict=True)]
         )  # [pairs, 2]
-        if not len(chosen):
-            raise UserError(
-                "no training query has candidates of unlike grades: raise "
-                "--depth, or give judgements of these candidates"
-            )
         mean = x.mean(0, dtype=np.float64)  # [Y, K]
         deviation = np.maximum(x.std(0, dtype=np.float64), 1e-6)
         table = tf.constant((x - mean) / deviation, tf.float32)
@@ -214,3 +202,69 @@ def _validate(held, w, b, chosen, ndcg) -> np.ndarray:
     for index in np.argwhere(chosen):
         ndcgs[tuple(index)] = ndcg([v[tuple(index)] for v in values])
     return ndcgs
+
+
+HEAD = "ranking"
+
+
+def build_model(
+    learned: Learned,
+    maker: FeatureMaker,
+    options: RankerOptions,
+    seed: int = 0,
+) -> KernelRankingModel:
+    """The model, with its encoder, of one fold and seed, for an export.
+
+    Raises:
+      UserError: the vectors are no encoder's.
+    """
+    source = maker.vectors
+    if not isinstance(source, EncoderVectors):
+        raise UserError(
+            f"--do_export needs --vectors=encoder, received {options.vectors}"
+        )
+    config = source.encoder.config
+    layer = int(learned.layer[seed])
+    model = KernelRankingModel(
+        config,
+        maker.kernels.mu,
+        maker.kernels.sigma,
+        source.layers[layer],
+        options.with_candidate_score,
+    )
+    for ours, theirs in zip(
+        model.encoder.variables, source.encoder.variables, strict=True
+    ):
+        ours.assign(theirs)
+    model.kernel_weights.assign(learned.w[seed])
+    model.kernel_bias.assign(learned.b[seed])
+    if options.center:
+        model.kernel_center.assign(maker.mean[layer, 0])
+    if maker.counts is not None:
+        counts, documents = maker.counts
+        values = [
+            idf(counts.get(piece, 0), documents)
+            for piece in range(config.vocab_size)
+        ]
+        model.kernel_piece_weights.assign(np.array(values, np.float32))
+    return model
+
+
+def export_spec(
+    tokenizer: Tokenizer, options: RankerOptions, model_type: str
+) -> TaskSpec:
+    """task.json of the export."""
+    return TaskSpec(
+        task_name="ranking",
+        head=HEAD,
+        labels=(),
+        max_seq_length=options.max_doc_length + 2,
+        text=tokenizer.settings,
+        spiece_sha256=tokenizer.sha256,
+        data_options={
+            "ranker": "knrm",
+            "max_query_length": options.max_query_length,
+            "max_doc_length": options.max_doc_length,
+            "layout": spec_of(model_type).capabilities.layout,
+        },
+    )

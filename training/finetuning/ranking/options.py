@@ -134,7 +134,6 @@ class RankerOptions:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Refuses what does not go together."""
         if self.segment_recurrence and self.passage_stride:
             raise UserError(
                 "--segment_recurrence reads a long document whole, "

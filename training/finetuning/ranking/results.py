@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from common import files
-from data.finetuning.ranking import metrics, runs, significance
+from data.finetuning.ranking import metrics, runs
 from data.finetuning.ranking.collection import Collection
 from data.finetuning.ranking.metrics import Result
 from training.finetuning.ranking.folded import System
@@ -102,7 +102,7 @@ class Evaluation:
                     continue
                 compared.add((name, base))
                 per_query = self.mean_result(name).per_query
-                test = significance.compare(
+                test = metrics.compare(
                     [per_query[q][measure] for q in queries], theirs, self.seed
                 )
                 rows.append(

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 
 from common import files
 from common.errors import UserError
+from data.finetuning.ranking import candidates, metrics
 from data.finetuning.ranking import collection as collections
-from data.finetuning.ranking import metrics, words
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
@@ -32,7 +32,7 @@ from training.finetuning.options import FinetuneOptions
 from training.finetuning.ranking import (
     cross_encoder,
     folded,
-    knrm_export,
+    knrm,
     results,
     trained_table,
     vectors,
@@ -102,7 +102,6 @@ class RankingRun:
 
     Args:
       tokenizer: of the vocabulary; None for rankers that read no pieces.
-      export: `serving.export.export_model`.
     """
 
     def __init__(
@@ -127,8 +126,12 @@ class RankingRun:
                 options.data.stop_words if options.ranker.stopwords else ""
             )
             self.units = Units(
-                tokenizer, options.ranker.unit, words.stop_words(left_out)
+                tokenizer,
+                options.ranker.unit,
+                candidates.read_stop_words(left_out),
             )
+        ranker = options.ranker
+        self.kernels = Kernels.even(ranker.bins, ranker.exact_sigma)
         self.systems: dict[str, System] = {}
 
     def _path(self, *names: str) -> str:
@@ -175,7 +178,10 @@ class RankingRun:
         self.systems["cosine"] = folded.cosine(task, features, self.say)
         if ranker == "cosine":
             return
-        self.report_kernels(features)
+        mu = self.kernels.mu
+        for line in results.kernel_lines(features, mu):
+            self.say(line)
+        results.draw_kernels(self._path("kernels.png"), features, mu)
         fitted = folded.knrm(task, features, "knrm", self.say)
         self.systems["knrm"] = fitted
         if self.options.finetune.do_export:
@@ -238,7 +244,7 @@ class RankingRun:
         start = maker.make(shards, queries, self.candidates, self.say)
         texts = trained_table.read(maker, shards, queries)
         trainer = trained_table.TableTrainer(
-            task, texts, start, self.kernels(), self.say
+            task, texts, start, self.kernels, self.say
         )
         self.systems[trained_table.NAME] = trainer.fit()
 
@@ -302,17 +308,12 @@ class RankingRun:
             self.options.finetune.run.strategy.seed,
         )
 
-    def kernels(self) -> Kernels:
-        """The kernels of --bins and --exact_sigma."""
-        options = self.options.ranker
-        return Kernels.even(options.bins, options.exact_sigma)
-
     def maker(self, source: Vectors) -> FeatureMaker:
         """What makes the kernel features of vectors."""
         options = self.options.ranker
         return FeatureMaker(
             source,
-            self.kernels(),
+            self.kernels,
             options.center,
             options.idf,
             self._path("features"),
@@ -322,10 +323,10 @@ class RankingRun:
     def write_export(self, maker: FeatureMaker, learned: Learned) -> None:
         """A SavedModel of the first fold's K-NRM of the first seed."""
         options = self.options.ranker
-        model = knrm_export.build(learned, maker, options)
+        model = knrm.build_model(learned, maker, options)
         folder = self.options.finetune.export_dir or self._path("export")
         model_type = model.config.model_type
-        spec = knrm_export.spec(self.tokenizer, options, model_type)
+        spec = knrm.export_spec(self.tokenizer, options, model_type)
         version = self.export(folder, model, spec, self.tokenizer.path)
         self.say(f"exported {version}, the ranker of fold 0")
 
@@ -356,13 +357,6 @@ class RankingRun:
             "queries", names, texts, options.max_query_length
         )
         return shards, queries
-
-    def report_kernels(self, features: Features) -> None:
-        """Prints and draws what the kernels saw."""
-        mu = self.kernels().mu
-        for line in results.kernel_lines(features, mu):
-            self.say(line)
-        results.draw_kernels(self._path("kernels.png"), features, mu)
 
     def evaluate(self, tested: set[str], base: str) -> dict:
         """Writes every system's runs, prints and writes the table."""

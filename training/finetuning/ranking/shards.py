@@ -7,6 +7,7 @@ text, checkpoint or length makes other files.
 """
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.finetuning.features import cache
-from data.finetuning.ranking.documents import Document
+from data.finetuning.ranking.documents import Document, select
 from data.text.tokenizer import Tokenizer
 from training.finetuning.ranking.vectors import EncoderVectors, TableVectors
 
@@ -53,11 +54,7 @@ class Shard:
 
 
 class Embedder:
-    """Texts -> vectors, in shards.
-
-    Args:
-      dtype: "float32" or "float16".
-    """
+    """Texts -> vectors, in shards."""
 
     def __init__(
         self, vectors: Vectors, tokenizer: Tokenizer, folder: str, dtype: str
@@ -115,7 +112,9 @@ class Embedder:
           UserError: a document comes twice, or a wanted one not at all.
         """
         shards, start_time = [], time.monotonic()
-        for part in _parts(stream, wanted, self.documents_per_shard(length)):
+        chosen = select(stream, wanted)
+        size = self.documents_per_shard(length)
+        while part := list(itertools.islice(chosen, size)):
             names = [d.id for d in part]
             shards.append(
                 self.shard("documents", names, [d.text for d in part], length)
@@ -132,31 +131,3 @@ def per_second(count: int, what: str, begin: float) -> str:
     """`, 12 documents/s` since a `time.monotonic`; "" without any."""
     seconds = time.monotonic() - begin
     return f", {count / max(seconds, 1e-9):.0f} {what}/s" if count else ""
-
-
-def _parts(
-    stream: Iterable[Document], wanted: set[str], size: int
-) -> Iterator[list[Document]]:
-    part, seen = [], set()
-    for document in stream:
-        if document.id not in wanted:
-            continue
-        if document.id in seen:
-            raise UserError(
-                f"{document.path}:{document.number}: the document "
-                f"{document.id!r} comes a second time: keep one of them"
-            )
-        seen.add(document.id)
-        part.append(document)
-        if len(part) == size:
-            yield part
-            part = []
-    missing = sorted(wanted - seen)
-    if missing:
-        raise UserError(
-            f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
-            f"the first is {missing[0]!r}: are run and documents of one "
-            "collection?"
-        )
-    if part:
-        yield part

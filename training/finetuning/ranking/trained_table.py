@@ -13,14 +13,12 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common.errors import UserError
 from data.finetuning.features import cache
 from data.finetuning.ranking.folds import Fold
 from modeling.heads import kernel_pooling, ranking_losses
 from training.finetuning.ranking import folded
-from training.finetuning.ranking.folded import Task
+from training.finetuning.ranking.folded import System, Task
 from training.finetuning.ranking.kernel_features import FeatureMaker, Features
-from training.finetuning.ranking.results import System
 from training.finetuning.ranking.shards import Shard
 
 NAME = "knrm (trained embeddings)"
@@ -75,7 +73,6 @@ class TableTrainer:
     Args:
       start: features of the table as it is; their mean and deviation over a
         fold's training candidates stay the scale of its features.
-      say: takes a line per fold and seed.
     """
 
     def __init__(
@@ -117,51 +114,31 @@ class TableTrainer:
 
     def fit(self) -> System:
         """Every fold and seed, trained or found; their test runs."""
-        parts = []
-        for number, fold in enumerate(self.task.folds):
-            part = []
-            for seed in range(self.options.seeds):
-                key = self.task.key(self.digest, fold) | {
-                    "ranker": NAME,
-                    "seed": seed,
-                }
-                arrays, hit = cache.cached(
-                    self.task.folder,
-                    f"table-fold{number}-seed{seed}",
-                    key,
-                    lambda fold=fold, seed=seed: self._fit(fold, seed),
-                )
-                self.say(
-                    f"{NAME} fold {number + 1}/{len(self.task.folds)} seed "
-                    f"{seed}: validation NDCG {float(arrays['dev']):.4f}, "
-                    f"passes {int(arrays['epochs'])}"
-                    + (", from an earlier run" if hit else "")
-                )
-                part.append(
-                    folded.split_run(self.task.run, fold.test, arrays["scores"])
-                )
-            parts.append(part)
-        return System(folded.joined(parts), parts)
+        return self.task.system(self._test_scores)
+
+    def _test_scores(self, number: int, fold: Fold, seed: int) -> np.ndarray:
+        arrays, hit = cache.cached(
+            self.task.folder,
+            f"table-fold{number}-seed{seed}",
+            self.task.key(self.digest, fold) | {"ranker": NAME, "seed": seed},
+            lambda: self._fit(fold, seed),
+        )
+        self.say(
+            f"{NAME} fold {number + 1}/{len(self.task.folds)} seed {seed}: "
+            f"validation NDCG {float(arrays['dev']):.4f}, passes "
+            f"{int(arrays['epochs'])}"
+            + (", from an earlier run" if hit else "")
+        )
+        return arrays["scores"]
 
     def _fit(self, fold: Fold, seed: int) -> dict[str, np.ndarray]:
         """Test scores of the best pass over the training pairs."""
-        if not self.task.may_train:
-            raise UserError(
-                f"{self.task.folder} holds no {NAME} of these options and "
-                "data: give --do_train"
-            )
+        self.task.check_may_train(self.task.folder, NAME)
         pairs = [
-            (query, int(better), int(worse))
-            for query in fold.train
-            for better, worse in folded.pairs_of(
-                self.task, self.names[query], query
-            )
+            (query, better, worse)
+            for query, own in self.task.pairs(fold, self.names).items()
+            for better, worse in own.tolist()
         ]
-        if not pairs:
-            raise UserError(
-                "no training query has candidates of unlike grades: raise "
-                "--depth, or give judgements of these candidates"
-            )
         self._reset(fold, seed)
         best, since, kept = -1.0, 0, {}
         size = self.options.batch_size

@@ -20,7 +20,6 @@ class Units:
     without spaces have no such words: keep to pieces there.
 
     Args:
-      unit: "piece" or "word".
       stop_words: in lower case; their pieces are left out. A text of nothing
         else keeps them.
 

@@ -14,6 +14,8 @@ from common import files
 from common.contract import symbols
 from common.contract.symbols import SymbolIds
 from common.errors import UserError
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
@@ -26,11 +28,7 @@ LENGTH_STEP = 32
 
 
 class TableVectors:
-    """One vector per piece, whatever stands around it.
-
-    Attributes:
-      layers: (0,).
-    """
+    """One vector per piece, whatever stands around it."""
 
     def __init__(self, table: np.ndarray):
         self.table = np.asarray(table, np.float32)
@@ -40,11 +38,9 @@ class TableVectors:
 
     def embed(self, rows: Sequence[np.ndarray]) -> np.ndarray | None:
         """Nothing to store: `states` looks them up."""
-        del rows
 
     def states(self, ids: np.ndarray, stored: np.ndarray | None) -> np.ndarray:
         """float32 [1, n, D] of pieces [n]."""
-        del stored
         return self.table[ids][np.newaxis]
 
 
@@ -68,9 +64,7 @@ class EncoderVectors:
         self.dim = config.d_model
         self._ids, self._batch_size = ids, batch_size
         self._room = places(config)
-        self._cls_first = (
-            spec_of(config.model_type).capabilities.layout == "cls_first"
-        )
+        self._layout = spec_of(config.model_type).capabilities.layout
         self.fingerprint = _fingerprint(model, self.layers)
         self._run = tf.function(
             self._states, reduce_retracing=True, autograph=False
@@ -84,7 +78,7 @@ class EncoderVectors:
         for at in range(0, len(order), self._batch_size):
             chosen = order[at : at + self._batch_size]
             states = self._run(*self._inputs([rows[i] for i in chosen]))
-            first = int(self._cls_first)
+            first = int(self._layout == symbols.CLS_FIRST)
             for i, state in zip(
                 chosen, np.moveaxis(states.numpy(), 1, 0), strict=False
             ):
@@ -94,7 +88,6 @@ class EncoderVectors:
 
     def states(self, ids: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """float32 [Y, n, D] of stored vectors."""
-        del ids
         return stored.astype(np.float32)
 
     def _inputs(self, rows: Sequence[np.ndarray]) -> tuple[tf.Tensor, ...]:
@@ -103,23 +96,19 @@ class EncoderVectors:
         length = -(-longest // LENGTH_STEP) * LENGTH_STEP
         if self._room is not None:
             length = min(length, self._room + 2)
+        table = finetune_table.from_sequences(
+            [
+                pair_features.join_segments(
+                    [row.tolist()], length, self._ids, self._layout
+                )
+                for row in rows
+            ],
+            **(pair_features.padding(self._layout) | {"pad_left": False}),
+        )
         # Batches of one shape: surplus rows repeat the last text.
-        rows = [*rows, *[rows[-1]] * (self._batch_size - len(rows))]
-        ids = np.full((len(rows), length), max(0, self._ids.pad), np.int32)
-        segments = np.full_like(ids, symbols.SEGMENT_PAD)
-        if self._cls_first:
-            segments[:] = symbols.SEGMENT_A
-        mask = np.zeros_like(ids)
-        for i, row in enumerate(rows):
-            size = len(row) + 2
-            mask[i, :size] = 1
-            segments[i, :size] = symbols.SEGMENT_A
-            if self._cls_first:
-                ids[i, :size] = [self._ids.cls, *row, self._ids.sep]
-            else:
-                ids[i, :size] = [*row, self._ids.sep, self._ids.cls]
-                segments[i, size - 1] = symbols.SEGMENT_CLS
-        return tuple(map(tf.constant, (ids, segments, mask)))
+        batch = table.batch(np.arange(len(rows)), length, self._batch_size)
+        names = ("input_ids", "segment_ids", "input_mask")
+        return tuple(tf.constant(batch[name]) for name in names)
 
     def _states(self, ids, segments, mask):
         output = self.encoder(
@@ -222,8 +211,6 @@ def open_table(
 
     Args:
       vectors: "random" or the path of an .npy file [V, D].
-      vocab_size: V.
-      size: D of random ones.
 
     Raises:
       UserError: no such file, or another shape.

@@ -6,7 +6,7 @@ import pytest
 from common.contract import symbols
 from common.errors import UserError
 from data.finetuning.classifier import glue as glue_tasks
-from data.finetuning.classifier import predictions
+from data.finetuning.classifier import reports
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
@@ -147,7 +147,7 @@ def test_every_id_of_a_test_set_is_in_the_submission(tmp_path):
     pieces = [[[9] * len(t) for t in e.texts] for e in examples]
     assert len(task.table(examples, pieces, 16, ids).lengths()) == 5
     logits = np.eye(5, 2)
-    written = predictions.submission_rows(task, examples, logits)
+    written = reports.submission_rows(task, examples, logits)
     assert [r[0] for r in written[1:]] == ["10", "11", "12", "13", "14"]
     assert bad.count == 0
     assert "4 rows are used as they are" in bad.summary()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data.finetuning import examples as task_examples
-from data.finetuning.classifier import predictions
+from data.finetuning.classifier import reports as predictions
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data.finetuning.classifier import rivals
+from data.finetuning.classifier import ranked as rivals
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import Sequence1D
 

@@ -6,8 +6,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
-from data.finetuning.race.examples import read_race
-from data.finetuning.race.features import question_with_option
+from data.finetuning.race.examples import question_with_option, read_race
 
 GOOD = {
     "article": "A mill burned.",

@@ -8,7 +8,7 @@ import pytest
 from common.contract.symbols import SymbolIds
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
-from data.finetuning.race import features as race_features
+from data.finetuning.race import examples as race_features
 from data.text.tokenizer import Tokenizer
 
 IDS = SymbolIds()

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data.finetuning.ranking import significance
+from data.finetuning.ranking import metrics as significance
 
 
 @pytest.mark.shared

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import UserError
-from data.finetuning.ranking import smart
+from data.finetuning.ranking import lines as smart
 
 
 def write(folder, text):

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import UserError
-from data.finetuning.ranking import words
+from data.finetuning.ranking import candidates as words
 from tests.data.finetuning.ranking_files import put
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad import answers as squad_ensembles
 from data.finetuning.squad.task import SquadAnswers
 
 

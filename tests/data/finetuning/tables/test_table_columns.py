@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning.classifier import predictions
+from data.finetuning.classifier import reports
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
@@ -99,7 +99,7 @@ def test_ids_and_numbers_are_those_of_the_input(tmp_path, ending):
         wanted = ["k0", "3"] if names[0] == "ID" else ["0", "3"]
         assert [e.guid for e in found] == wanted
         found = task.read("test", BadRows(skip=True), with_labels=False)
-        written = predictions.prediction_rows(task, found, np.eye(3, 2))
+        written = reports.prediction_rows(task, found, np.eye(3, 2))
         wanted = ["k0", "k2", "3"] if names[0] == "ID" else ["0", "2", "3"]
         assert [r[0] for r in written] == ["guid", *wanted]
 

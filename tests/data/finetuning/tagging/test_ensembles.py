@@ -5,7 +5,6 @@ import pytest
 
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tagging import answers as tagging_answers
-from data.finetuning.tagging import ensembles
 from data.finetuning.tagging.examples import TaggedText
 
 LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
@@ -23,7 +22,7 @@ def member(example, spans, tags, sure=SURE):
     answers = tagging_answers.answer_pieces(
         [example], [pieces], [scores], LABELS
     )
-    return ensembles.Member([example], [pieces], [scores], answers)
+    return tagging_answers.Member([example], [pieces], [scores], answers)
 
 
 def spans_text(text):
@@ -41,31 +40,31 @@ def test_spans_are_cut_where_any_model_cuts():
     )
     assert whole.answers.spans == [[(0, 8, "X")]]
     for members in ([whole, parts], [parts, whole], [whole] * 2, [parts] * 2):
-        joined = ensembles.combine(members, [1.0, 1.0], LABELS)
+        joined = tagging_answers.combine(members, [1.0, 1.0], LABELS)
         assert joined.spans == [[(0, 8, "X")]]
         assert joined.confidence[0][0] > 0.99
     # One says York alone, louder: the other's New is B-X only there.
     york = member(
         example, [(0, 3), (3, 8), (8, 15)], ["O", "B-Y", "O"], sure=SURE
     )
-    assert ensembles.combine([whole, york], [1.0, 3.0], LABELS).spans == [
+    assert tagging_answers.combine([whole, york], [1.0, 3.0], LABELS).spans == [
         [(4, 8, "Y")]
     ]
-    assert ensembles.combine([whole, york], [3.0, 1.0], LABELS).spans == [
+    assert tagging_answers.combine([whole, york], [3.0, 1.0], LABELS).spans == [
         [(0, 8, "X")]
     ]
-    assert ensembles.combine([york], [1.0], LABELS) is york.answers
+    assert tagging_answers.combine([york], [1.0], LABELS) is york.answers
 
 
 def test_tokens_have_the_mean_of_the_pieces_that_tell_them():
     example = TaggedText("0", "ab cd", ((0, 2), (3, 5)), None, True, "a:1")
     one = member(example, [(0, 5)], ["B-X"], sure=1.0)
     two = member(example, [(0, 2), (2, 5)], ["O", "B-Y"], sure=2.0)
-    found = ensembles.combine([one, two], [1.0, 1.0], LABELS)
+    found = tagging_answers.combine([one, two], [1.0, 1.0], LABELS)
     assert found.tags == [["O", "B-Y"]]
     shares = [np.exp(x) / (np.exp(x) + 4) for x in (1.0, 2.0)]
     rest = (1 - shares[0]) / 4
     assert found.confidence[0][0] == pytest.approx((shares[1] + rest) / 2)
-    assert ensembles.combine([one, two], [9.0, 1.0], LABELS).tags == [
+    assert tagging_answers.combine([one, two], [9.0, 1.0], LABELS).tags == [
         ["B-X", "B-X"]
     ]

@@ -1,5 +1,7 @@
 """The default sampler: equal chances, a budget, few slots beyond the mean."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,18 @@ from hypothesis import strategies as st
 from data.pretraining.options import BuildOptions, default_slots
 from data.pretraining.sampling import balanced_spans
 from data.pretraining.sampling import segments as sg
-from data.pretraining.sampling.balanced_spans import SpanOptions
 from data.pretraining.sampling.token_stream import Stream, split_long_words
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanOptions:
+    """The fields of `BuildOptions` that spans are drawn by."""
+
+    mask_alpha: int = 6
+    mask_beta: int = 1
+    span_unit: str = "word"
+    span_lengths: str = "inverse"
+    max_span: int = 5
 
 
 def text(n, seed=0, mix=(0.5, 0.25, 0.12, 0.06, 0.04, 0.03)):
@@ -195,9 +207,11 @@ def test_surplus_is_cut_between_words():
 
 
 def test_long_spans_are_as_rare_as_the_options_say():
-    lengths, shares = SpanOptions(max_span=3).lengths()
+    lengths, shares = balanced_spans.span_lengths(SpanOptions(max_span=3))
     assert lengths.tolist() == [1, 2, 3]
     assert shares.tolist() == pytest.approx([6 / 11, 3 / 11, 2 / 11])
-    alike = SpanOptions(max_span=3, span_lengths="uniform").lengths()[1]
+    options = SpanOptions(max_span=3, span_lengths="uniform")
+    alike = balanced_spans.span_lengths(options)[1]
     assert alike.tolist() == pytest.approx([1 / 3] * 3)
-    assert SpanOptions(span_unit="single").lengths()[0].tolist() == [1]
+    options = SpanOptions(span_unit="single")
+    assert balanced_spans.span_lengths(options)[0].tolist() == [1]

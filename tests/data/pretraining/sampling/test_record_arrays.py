@@ -3,8 +3,8 @@
 import numpy as np
 
 from common.contract.symbols import SymbolIds
+from data.pretraining.manifest import META
 from data.pretraining.options import BuildOptions
-from data.pretraining.record import META
 from data.pretraining.sampling import permutation, record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.pretraining.record import META
-from data.pretraining.sampling import resampling
+from data.pretraining.manifest import META
+from data.pretraining.sampling import record_arrays as resampling
 
 
 def test_the_used_slots_are_the_targets():

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from data.pretraining.sampling import permutation, target_orders
+from data.pretraining.sampling import masking as target_orders
+from data.pretraining.sampling import permutation
 
 REUSE = 2
 BATCH = {

@@ -35,7 +35,7 @@ def trainer_of(folder, spiece, **changes):
     shards, queries = run.embed(source)
     start = maker.make(shards, queries, run.candidates, lambda line: None)
     texts = trained_table.read(maker, shards, queries)
-    made = trained_table.TableTrainer(task, texts, start, run.kernels())
+    made = trained_table.TableTrainer(task, texts, start, run.kernels)
     return made, task, start, source
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from training.finetuning import length_slices
+from training.finetuning import outputs
 from training.finetuning.options import FinetuneOptions
 from training.run_options import RunOptions
 
@@ -17,18 +17,18 @@ def test_quartiles_by_hand():
         asked.append(part.tolist())
         return {"sum": int(lengths[part].sum())}
 
-    rows = length_slices.by_quartile(lengths, evaluate)
+    rows = outputs.by_quartile(lengths, evaluate)
     # 1 2 | 3 5 | 7 | 8 8 9: equal ones stay together.
     assert asked == [[1, 5], [2, 3], [0, 6, 7], [4]]
     assert rows[2] == {
         **{"quartile": 3, "shortest": 7, "longest": 8, "examples": 3},
         "sum": 23.0,
     }
-    assert length_slices.lines(rows)[3] == (
+    assert outputs.quartile_lines(rows)[3] == (
         "  9..9 characters, 1 examples: sum 9"
     )
     # One length is one quartile.
-    (row,) = length_slices.by_quartile(np.full(5, 6), evaluate)
+    (row,) = outputs.by_quartile(np.full(5, 6), evaluate)
     assert row["examples"] == 5 and row["longest"] == 6
 
 

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from data.corpus.documents import Block
-from data.records import duplicates
+from data.records import build_plan
 
 TEXTS = ("a b\n\nc\n\n", "d\n\na  b\n\nc\nd\n\n", "c d\n\ne\n\nc\n\n")
 
@@ -23,7 +23,7 @@ def blocks(tmp_path):
 def find(blocks, stored, shares=()):
     options = types.SimpleNamespace(text_field="text", num_workers=1)
     log, saved = [], []
-    found = duplicates.find(
+    found = build_plan.find_duplicates(
         options, blocks, stored, lambda: saved.append(1), log.append, shares
     )
     return found, log, saved
