@@ -7,10 +7,13 @@ import tensorflow as tf
 from common.errors import UserError
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking.documents import Document
+from data.finetuning.ranking.folds import Fold
+from data.finetuning.ranking.options import RankingDataOptions
 from data.text.tokenizer import Tokenizer
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
 from training.finetuning.ranking import knrm, shards, vectors
+from training.finetuning.ranking.folded import Task
 from training.finetuning.ranking.kernel_features import (
     FIRES,
     FeatureMaker,
@@ -178,10 +181,14 @@ def test_early_stopping_keeps_the_best_weights_of_each():
 
 
 def test_no_pair_to_learn_from_is_said():
-    trainer = knrm.Trainer(RankerOptions(seeds=1), 1, 4)
-    x = {"a": np.zeros((3, 1, 4), np.float32)}
+    options = RankingDataOptions("topics", "documents", "qrels")
+    judged = {"a": {"d": 1, "e": 1}}
+    found = collections.Collection({"a": "text"}, judged, options)
+    run = {"a": {"d": 2.0, "e": 1.0}}
+    fold = Fold(("a",), (), ())
+    task = Task(found, run, [fold], RankerOptions(), "rankers")
     with pytest.raises(UserError, match="no training query has candidates"):
-        trainer.fit(x, {"a": np.zeros((0, 2), np.int64)}, x, lambda v: 0.0)
+        task.pairs(fold, run)
 
 
 def test_pairs_are_drawn_by_query_and_seed_alone():

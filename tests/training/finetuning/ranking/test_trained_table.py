@@ -62,8 +62,8 @@ def test_it_begins_as_the_frozen_ranker_and_learns(tmp_path, spiece_model):
     names, texts = start.names, made.texts
     pairs = [
         (q, *pair)
-        for q in fold.train
-        for pair in folded.pairs_of(task, names[q], q).tolist()
+        for q, own in task.pairs(fold, names).items()
+        for pair in own.tolist()
     ]
     batch = made._batch(pairs)
 
