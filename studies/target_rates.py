@@ -77,9 +77,7 @@ class Tally:
 
     def _add(self, stream, part, shape, rng) -> None:
         token_places = segments_lib.places(part, shape.seq_len, shape.reuse_len)
-        is_target = record_arrays.draw_targets(
-            stream, token_places, part, shape, rng
-        )
+        is_target = record_arrays.draw_targets(stream, part, shape, rng)
         there = np.zeros(is_target.size, bool)
         there[token_places.position] = True
         self.hit_at += is_target.sum(0)

@@ -23,7 +23,8 @@ import numpy as np
 # The Unicode version that the rules come from; stored in data manifests.
 UNICODE_VERSION = unicodedata.unidata_version
 _QUOTES = re.compile("``|''")
-_SPACES = re.compile(r"\s+")  # the white space that `str.split` drops
+# White space that `str.split` drops, where it is no single " " already.
+_SPACES = re.compile(r"\s{2,}|[^\S ]")
 
 
 _FIRST_COMBINING = 0x300
@@ -60,6 +61,18 @@ def _sizes() -> np.ndarray:
 
 def _points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+@functools.lru_cache(maxsize=1)
+def _blanks() -> np.ndarray:
+    """bool: which code points are white space; the last stands for the rest."""
+    return np.asarray([chr(i).isspace() for i in range(0x3002)])
+
+
+def blanks(text: str) -> np.ndarray:
+    """bool [len(text)]: white space, as `str.isspace` has it."""
+    table = _blanks()
+    return table[np.minimum(_points(text), len(table) - 1)]
 
 
 def most_chars(text: str) -> int:
@@ -135,7 +148,11 @@ def normalise(
       The normalised text; `normalise("\\tSão  ``Paulo''")` is `Sao "Paulo"`.
     """
     if remove_space:
-        text = " ".join(text.split())
+        # Printable text has no white space but " ".
+        if "  " not in text and text.isprintable():
+            text = text.strip()
+        else:
+            text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
         text = _drop_combining(unicode_form("NFKD", text))
@@ -172,7 +189,7 @@ def align(
         aligned = _strip(_substitute(aligned, _SPACES, " "))
     aligned = _substitute(aligned, _QUOTES, '"')
     if not keep_accents and not aligned.text.isascii():
-        aligned = _each(aligned, _decompose)
+        aligned = _decomposed(aligned)
     if uncased:
         aligned = _lower(aligned)
     return aligned
@@ -214,10 +231,13 @@ def _decompose(char: str) -> str:
     )
 
 
-def _each(aligned: Aligned, rewrite) -> Aligned:
-    """Rewrites character by character; a dropped one joins its left one."""
-    parts = [rewrite(c) for c in aligned.text]
-    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+def _decomposed(aligned: Aligned) -> Aligned:
+    """Decomposes each character; a dropped one joins its left one."""
+    parts = list(aligned.text)
+    lengths = np.ones(len(parts), np.int64)
+    for i in np.flatnonzero(_points(aligned.text) >= 0x80).tolist():
+        parts[i] = _decompose(parts[i])
+        lengths[i] = len(parts[i])
     # The end of the dropped characters that follow each kept one.
     nexts = np.where(lengths > 0, np.arange(len(parts)), len(parts))
     nexts = np.append(np.minimum.accumulate(nexts[::-1])[::-1], len(parts))

@@ -133,11 +133,10 @@ class WindowBuilder:
     ) -> None:
         """Adds all windows of one question."""
         query = np.asarray(question_ids[: self.max_query_length], np.int32)
-        before = np.zeros(0, np.int32)
-        after = np.concatenate([self._sep, query, self._tail])
+        before, after, offset = (), (self._sep, query, self._tail), 0
         if self.cls_first:
-            before = np.concatenate([self._cls, query, self._sep])
-            after = self._sep
+            before, after = (self._cls, query, self._sep), (self._sep,)
+            offset = len(query) + 2
         room = self.max_seq_length - len(query) - 3
         answer = None
         if self.training and span is not None and span.first >= 0:
@@ -145,17 +144,14 @@ class WindowBuilder:
         for start, length in doc_windows(
             len(paragraph.ids), room, self.doc_stride
         ):
-            self._tokens.append(before)
-            self._tokens.append(paragraph.ids[start : start + length])
-            self._tokens.append(after)
+            text = paragraph.ids[start : start + length]
+            self._tokens += (*before, text, *after)
             self._lengths.append((length, len(query)))
             self._origin.append((question, start))
             if self.training:
                 cls_index = 0 if self.cls_first else length + len(query) + 2
                 self._answers.append(
-                    _window_answer(
-                        answer, start, length, cls_index, len(before)
-                    )
+                    _window_answer(answer, start, length, cls_index, offset)
                 )
 
     def finish(self) -> SquadWindows:

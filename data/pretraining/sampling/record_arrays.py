@@ -39,14 +39,13 @@ class Shape:
 
 def draw_targets(
     stream: Stream,
-    token_places: segments_lib.Places,
     segments: Segments,
     shape: Shape,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Targets of n segments: bool [n, T], never functional or padding."""
     starts = segments_lib.gather_words(
-        stream, token_places, len(segments), shape.seq_len
+        stream, segments, shape.seq_len, shape.reuse_len
     )
     return balanced_spans.draw_targets(
         starts, segments, shape.reuse_len, shape.num_predict, shape.spans, rng
@@ -55,17 +54,25 @@ def draw_targets(
 
 def order(
     is_target: np.ndarray,
-    layout: segments_lib.Layout,
-    has_second: np.ndarray,
+    lengths: tuple[np.ndarray, ...],
     shape: Shape,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draws ranks int16 [n, T] for given targets."""
+    """Draws ranks int16 [n, T] for given targets.
+
+    Args:
+      is_target: bool [n, T].
+      lengths: tokens of the reuse part, of A and of B, each int [n].
+    """
+    _, a_len, b_len = lengths
     ordered = is_target.copy()
     if shape.order_context:
-        ordered |= layout.input_mask
-    row = np.flatnonzero(has_second)
-    functional = layout.functional[row]
+        sizes = (shape.seq_len, shape.reuse_len)
+        ordered |= segments_lib.layout(*lengths, *sizes).input_mask
+    row = np.flatnonzero(a_len > 0)
+    functional = segments_lib.functional_places(
+        a_len[row], b_len[row], shape.reuse_len
+    )
     for k in range(segments_lib.FUNCTIONAL):
         ordered[row, functional[:, k]] = not shape.functional_as_context
     return permutation.draw_ranks(
@@ -81,19 +88,11 @@ def make_arrays(
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
     """The record arrays of n segments, `meta` without lane numbers."""
-    seq_len, reuse_len = shape.seq_len, shape.reuse_len
-    token_places = segments_lib.places(segments, seq_len, reuse_len)
-    is_target = draw_targets(stream, token_places, segments, shape, rng)
-    layout = segments_lib.layout(
-        segments.reuse,
-        segments.a_len,
-        segments.b_len,
-        seq_len,
-        reuse_len,
-    )
-    ranks = order(is_target, layout, segments.a_len > 0, shape, rng)
+    is_target = draw_targets(stream, segments, shape, rng)
+    lengths = (segments.reuse, segments.a_len, segments.b_len)
+    ranks = order(is_target, lengths, shape, rng)
     ids = segments_lib.gather(
-        stream, token_places, segments, seq_len, reuse_len, symbols
+        stream, segments, shape.seq_len, shape.reuse_len, symbols
     )
     return pack(ids, is_target, ranks, segments, shape.num_predict)
 

@@ -71,15 +71,10 @@ def draw(
     """Draws orders (and targets) of n records of one lane, in place."""
     built = types.SimpleNamespace(**manifest.options)
     shape, meta = record_arrays.Shape.of(built), row["meta"]
-    reuse, a_len, b_len = part_lengths(meta)
-    has_second = a_len > 0
     is_target = targets_of(row)
     if fresh_targets:
         is_target = _draw_targets(row, manifest, shape, rng, backward)
-    layout = segments_lib.layout(
-        reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
-    )
-    ranks = record_arrays.order(is_target, layout, has_second, shape, rng)
+    ranks = record_arrays.order(is_target, part_lengths(meta), shape, rng)
     drawn = {"input_ids": row["input_ids"], "ranks": ranks}
     if fresh_targets:
         drawn |= record_arrays.slots(is_target, manifest.num_predict)
