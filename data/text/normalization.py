@@ -17,6 +17,7 @@ import itertools
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -147,16 +148,45 @@ def normalise(
     Returns:
       The normalised text; `normalise("\\tSão  ``Paulo''")` is `Sao "Paulo"`.
     """
+    return normalise_all([text], uncased, keep_accents, remove_space)[0]
+
+
+def normalise_all(
+    texts: Iterable[str],
+    uncased: bool = False,
+    keep_accents: bool = False,
+    remove_space: bool = True,
+) -> list[str]:
+    """`normalise` of many texts."""
     if remove_space:
-        # Printable text has no white space but " ".
-        if "  " not in text and text.isprintable():
-            text = text.strip()
-        else:
-            text = " ".join(text.split())
-    text = text.replace("``", '"').replace("''", '"')
-    if not keep_accents and not text.isascii():
-        text = _drop_combining(unicode_form("NFKD", text))
-    return text.lower() if uncased else text
+        texts = map(_single_blanks, texts)
+    texts = [text.replace("``", '"').replace("''", '"') for text in texts]
+    if not keep_accents:
+        odd = [i for i, text in enumerate(texts) if not text.isascii()]
+        plain = _without_accents([texts[i] for i in odd])
+        for i, text in zip(odd, plain, strict=True):
+            texts[i] = text
+    return [text.lower() for text in texts] if uncased else texts
+
+
+def _single_blanks(text: str) -> str:
+    """`" ".join(text.split())`."""
+    # Printable text has no white space but " ".
+    if "  " not in text and text.isprintable():
+        return text.strip()
+    return " ".join(text.split())
+
+
+def _without_accents(texts: list[str]) -> list[str]:
+    """NFKD of texts without combining marks; all as one text where it can be.
+
+    "\\n" is made of no other character and stands alone in every form.
+    """
+    joined = "\n".join(texts)
+    if joined.count("\n") == len(texts) - 1 and not _has_long_run(joined):
+        joined = _drop_combining(unicodedata.normalize("NFKD", joined))
+        return joined.split("\n")
+    return [_drop_combining(unicode_form("NFKD", text)) for text in texts]
 
 
 @dataclasses.dataclass(frozen=True)

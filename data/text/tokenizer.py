@@ -250,7 +250,7 @@ class Tokenizer:
             arrays = [np.asarray(self.encode(t), np.int32) for t in texts]
         else:
             arrays = self._processor.encode(
-                [text_lib.normalise(t, *self._rewriting) for t in texts],
+                text_lib.normalise_all(texts, *self._rewriting),
                 return_type="numpy",
                 num_threads=num_threads,
             )
