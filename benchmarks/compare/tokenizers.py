@@ -6,9 +6,9 @@ Each vocabulary cuts the same lines in batches, ours and the package's in turn,
 in one process with one thread; tokens per second of CPU time, from a tokenizer
 that has seen no text to arrays of ids (the package's: lists). `encode` is the
 package's call per text, `spans` are our ids with the characters of each. Without
---vocabularies three are trained on the text: WordPiece as BERT's, byte-level
-BPE as ModernBERT's and GPT-2's, and SentencePiece's Unigram as ALBERT's, which
-the package reads as the `tokenizer.json` that our exports hold.
+--vocabularies four are trained on the text: WordPiece as BERT's, byte-level BPE
+as ModernBERT's and GPT-2's, and SentencePiece's Unigram as ALBERT's and as
+XLNet's. The package reads these as the `tokenizer.json` that our exports hold.
 """
 
 import json
@@ -17,8 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import sentencepiece
 import tokenizers
@@ -35,9 +33,23 @@ from flags import app
 
 FLAGS = flags.FLAGS
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-# Pieces of BERT's, ModernBERT's and ALBERT's files.
 PLAIN = {"add_special_tokens": False}  # of calls of the package
+# Pieces of BERT's, ModernBERT's and ALBERT's files.
 SIZES = {"wordpiece": 30522, "bpe": 50280, "unigram": 30000}
+# Symbols of ALBERT's files and of ours.
+SPIECES = {
+    "albert": {
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": -1,
+        "eos_id": -1,
+        "control_symbols": "[CLS],[SEP],[MASK]",
+    },
+    "xlnet": {
+        "control_symbols": "<cls>,<sep>,<pad>,<mask>,<eod>",
+        "user_defined_symbols": "<eop>",
+    },
+}
 
 
 def define() -> None:
@@ -80,17 +92,19 @@ def train(folder: str, lines: list[str]) -> list[str]:
         os.mkdir(os.path.join(folder, name))
         paths.append(os.path.join(folder, name, "tokenizer.json"))
         made.save(paths[-1])
-    prefix = os.path.join(folder, "spiece")
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_prefix=prefix,
-        vocab_size=SIZES["unigram"],
-        hard_vocab_limit=False,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>",
-        user_defined_symbols="<eop>",
-        minloglevel=2,
-    )
-    return [*paths, f"{prefix}.model"]
+    for name, about in SPIECES.items():
+        os.mkdir(os.path.join(folder, name))
+        prefix = os.path.join(folder, name, "spiece")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_prefix=prefix,
+            vocab_size=SIZES["unigram"],
+            hard_vocab_limit=False,
+            minloglevel=2,
+            **about,
+        )
+        paths.append(f"{prefix}.model")
+    return paths
 
 
 def package_of(tokenizer: AnyTokenizer) -> tokenizers.Tokenizer:
@@ -159,6 +173,7 @@ def measure(path: str, lines: list[str]) -> dict:
 
 def main() -> None:
     """Measures and prints."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # read at every call
     lines = []
     for path in corpus.list_files(FLAGS.input_glob):
         with corpus.open_text(path) as f:

@@ -10,6 +10,7 @@ words:
 """
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -22,7 +23,11 @@ from common.process import workers
 _MOST_WORDS = 1 << 18
 _MOST_CHARS = 1 << 23
 _TOGETHER = 256  # words that are cut in one text
-# Normalizers that rewrite each character of ASCII for itself.
+# Without marks, which go along with the character before them.
+_SIMPLE = re.compile(
+    "[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u205e]*"
+)
+# Normalizers that rewrite each simple character for itself.
 _BY_CHARACTER = {"NFKD", "StripAccents", "Lowercase", "Precompiled", "Replace"}
 
 
@@ -38,11 +43,11 @@ class WordRules(NamedTuple):
 
     Attributes:
       leading: a word takes the blank before it.
-      ascii_only: only texts of ASCII are.
+      simple_only: only texts of ASCII, Latin letters and punctuation are.
     """
 
     leading: bool = False
-    ascii_only: bool = False
+    simple_only: bool = False
 
 
 def word_rules(rules: dict) -> WordRules | None:
@@ -59,7 +64,7 @@ def word_rules(rules: dict) -> WordRules | None:
         words, able = WordRules(leading=True), kinds <= {"NFC"}
         able &= last.get("use_regex", True) and not model.get("dropout")
     elif path == ["Unigram", "WhitespaceSplit", "Metaspace"]:
-        words, able = WordRules(ascii_only=True), kinds <= _BY_CHARACTER
+        words, able = WordRules(simple_only=True), kinds <= _BY_CHARACTER
         # "first" looks at the place in the text.
         able &= last.get("prepend_scheme", "always") != "first"
         able &= all(map(_is_within, normalizers))
@@ -98,7 +103,7 @@ class WordCache:
 
     def __init__(self, cut: Callable[[list[str]], Iterable], rules: WordRules):
         self._cut, self._leading = cut, rules.leading
-        self._ascii_only = rules.ascii_only
+        self._simple_only = rules.simple_only
         self._lock = threading.Lock()
         self._clear()
 
@@ -112,7 +117,9 @@ class WordCache:
     def able(self, text: str) -> bool:
         """Whether a text's words are apart."""
         if not self._leading:
-            return not self._ascii_only or text.isascii()
+            if not self._simple_only or text.isascii():
+                return True
+            return _SIMPLE.fullmatch(text) is not None
         # Other white space and runs of blanks are cut by what is around them.
         return bool(text) and text.isprintable() and "  " not in text
 

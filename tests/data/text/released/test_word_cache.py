@@ -1,6 +1,7 @@
 """Words that are cut once: the pieces are those of whole texts."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -70,9 +71,7 @@ def test_a_full_cache_is_dropped(path, monkeypatch):
 
 
 def test_rules_that_look_beyond_a_word_are_left_to_the_package(tmp_path):
-    rules = json.loads(
-        open(released.byte_level(tmp_path), encoding="utf-8").read()
-    )
+    rules = json.loads(pathlib.Path(released.byte_level(tmp_path)).read_text())
     assert word_cache.word_rules(rules) == (True, False)
     token = rules["added_tokens"][0]
     for change in (
