@@ -110,3 +110,13 @@ def test_every_character_has_its_raw_span(remove_space):
         aligned = normalization.align(text, remove_space=remove_space)
         found = zip(aligned.text, aligned.starts, aligned.ends, strict=True)
         assert list(found) == _plain_spans(text, remove_space), ascii(text)
+
+
+def test_marks_are_those_of_every_plane():
+    wanted = [
+        unicodedata.combining(char) > 0
+        or bool(unicodedata.decomposition(char))
+        and not normalization._decompose(char)
+        for char in map(chr, range(0x110000))
+    ]
+    assert normalization._marks().tolist() == wanted
