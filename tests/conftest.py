@@ -15,6 +15,10 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+FORKS = os.environ.get("XLNET_FORKS")  # of scripts/test.sh
+if FORKS and "PYTEST_XDIST_WORKER" in os.environ:
+    # Such a process is a fork, and the tests' own ones are not.
+    sys.executable = os.path.join(sys.prefix, "bin", "python")
 
 
 def _seed(name: str) -> None:
@@ -70,10 +74,15 @@ _BEFORE = pytest.StashKey[set[str]]()
 _LEFT = pytest.StashKey[list[str]]()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session):
-    """Looks at the root of the repository before the first test."""
-    if not hasattr(session.config, "workerinput"):
-        session.config.stash[_BEFORE] = untracked()
+    """Looks at the root of the repository; test processes will be forks."""
+    option = session.config.option
+    if hasattr(session.config, "workerinput"):
+        return
+    session.config.stash[_BEFORE] = untracked()
+    if FORKS and getattr(option, "tx", None):
+        option.tx = [f"{tx}//python={FORKS}/bin/python" for tx in option.tx]
 
 
 def pytest_sessionfinish(session):
