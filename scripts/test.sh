@@ -23,6 +23,14 @@ say "formatting and lint"
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
 
+# Test processes and the commands that tests start are forks of one process that
+# has loaded TensorFlow. It ends with this script.
+if [ "${1:-}" != --collect-only ]; then
+  coproc FORKS { exec "$PY" -m tests.helpers.forks.environment; }
+  read -r XLNET_FORKS <&"${FORKS[0]}"
+  export XLNET_FORKS
+fi
+
 say "tests: default tier"
 # In CI one more try tells load from a fault; the summary names what needed
 # it.

@@ -78,9 +78,7 @@ class Tally:
         token_places = segments_lib.places(
             part, options.seq_len, options.reuse_len
         )
-        is_target = record_arrays.draw_targets(
-            stream, token_places, part, options, rng
-        )
+        is_target = record_arrays.draw_targets(stream, part, options, rng)
         there = np.zeros(is_target.size, bool)
         there[token_places.position] = True
         self.hit_at += is_target.sum(0)

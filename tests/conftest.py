@@ -1,9 +1,12 @@
-"""Seeds, tiers and the reference folder."""
+"""Seeds, tiers, the reference folder, and what tests leave behind."""
 
 import gc
 import os
 import pathlib
 import random
+import shutil
+import subprocess
+import sys
 import time
 import zlib
 
@@ -12,6 +15,10 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+FORKS = os.environ.get("XLNET_FORKS")  # of scripts/test.sh
+if FORKS and "PYTEST_XDIST_WORKER" in os.environ:
+    # Such a process is a fork, and the tests' own ones are not.
+    sys.executable = os.path.join(sys.prefix, "bin", "python")
 
 
 def _seed(name: str) -> None:
@@ -54,11 +61,52 @@ def pytest_runtest_setup(item):
         pytest.skip(_LATE)
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Says how many did not."""
+def pytest_terminal_summary(terminalreporter, config):
+    """Says how many did not, and what lies in the root now."""
+    if names := config.stash.get(_LEFT, None):
+        terminalreporter.write_line(f"WRITTEN BESIDE THE SOURCES: {names}")
     skipped = terminalreporter.stats.get("skipped", [])
     if late := sum(_LATE in str(report.longrepr) for report in skipped):
         terminalreporter.write_line(f"NOT RUN: {late} tests, {_LATE}")
+
+
+_BEFORE = pytest.StashKey[set[str]]()
+_LEFT = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    """Looks at the root of the repository; test processes will be forks."""
+    option = session.config.option
+    if hasattr(session.config, "workerinput"):
+        return
+    session.config.stash[_BEFORE] = untracked()
+    if FORKS and getattr(option, "tx", None):
+        option.tx = [f"{tx}//python={FORKS}/bin/python" for tx in option.tx]
+
+
+def pytest_sessionfinish(session):
+    """A run that left files there has failed: tests write to `tmp_path`."""
+    if hasattr(session.config, "workerinput"):
+        return
+    names = sorted(untracked() - session.config.stash[_BEFORE])
+    session.config.stash[_LEFT] = names
+    if names:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def untracked() -> set[str]:
+    """Names in the root that git neither has nor ignores."""
+    if not shutil.which("git"):
+        return set()
+    done = subprocess.run(
+        ["git", "status", "--porcelain", "--untracked-files=normal"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    names = [n[3:] for n in done.stdout.splitlines() if n.startswith("?? ")]
+    return {name for name in names if "/" not in name.rstrip("/")}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,7 +115,8 @@ def pytest_collection_modifyitems(items):
 
     `shared` marks what asks for the reference folder, and asks for it. Tests
     that share a fixture of their module run in one process (`--dist
-    loadgroup`): such fixtures train models.
+    loadgroup`): such fixtures train models. The longest tests come first: at
+    the end one process would wait for the other.
     """
     for item in items:
         if "shared" in item.fixturenames:
@@ -76,13 +125,38 @@ def pytest_collection_modifyitems(items):
             item.fixturenames.insert(0, "shared")
         if _shares_a_fixture(item):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    items.sort(key=lambda item: not _runs_commands(item))
 
 
 def pytest_collection_finish():
-    """Collections of garbage pass over what is loaded, and come less often."""
+    """Collections of garbage pass over what is loaded, and come less often.
+
+    Exports are compared in forks: a fresh process imports TensorFlow for five
+    seconds. tests/serving/export/test_export.py starts such a one.
+    """
+    if exporter := sys.modules.get("serving.export.exporter"):
+        exporter.sys = _Forks()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+class _Forks:
+    """Stands for `sys` where only the interpreter is asked for."""
+
+    @property
+    def executable(self) -> str:
+        """Started when it is used first."""
+        from tests.helpers import commands
+
+        return commands.python()
+
+
+def _runs_commands(item) -> bool:
+    """Whole scripts, kills and faults: a minute or more each."""
+    folders = ("tests/scripts/", "tests/tools/")
+    slow = item.get_closest_marker("slow")
+    return slow is not None and item.nodeid.startswith(folders)
 
 
 def _shares_a_fixture(item) -> bool:

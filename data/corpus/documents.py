@@ -174,6 +174,8 @@ def documents(
         with a text field; file and line are named.
     """
     text = encodings.line_feeds(decode(data, block))
+    # Most texts mark no paragraph: nothing to look for in their lines.
+    marked = symbols.EOP in text
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
     if is_jsonl(block.path):
@@ -185,9 +187,9 @@ def documents(
                 first = number
             current.append(line)
         elif current:
-            split_documents.append(_document(current, first))
+            split_documents.append(_document(current, first, marked))
             current = []
-    return [d for d in split_documents if _has_text(d.lines)]
+    return [d for d in split_documents if not marked or _has_text(d.lines)]
 
 
 def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
@@ -299,9 +301,12 @@ def _has_text(lines: list[str]) -> bool:
     return any(line and not line.isspace() for line in lines)
 
 
-def _document(lines: list[str], line_number: int) -> Document:
+def _document(
+    lines: list[str], line_number: int, marked: bool = True
+) -> Document:
+    """`marked`: a line may end with `<eop>`."""
     ends = []
-    if any(symbols.EOP in line for line in lines):
+    if marked and any(symbols.EOP in line for line in lines):
         lines = list(lines)
         for i, line in enumerate(lines):
             stripped = line.rstrip()

@@ -207,6 +207,7 @@ class BlockBuilder(layout.BlockBuilder):
                 extra = foreign.reversed() if direction else foreign
                 text = text.joined(extra)
             path = record_name(split, name, number, block)
+            text = text.typed(self.format.features[0].dtype)
             lanes = self.plan.segments_per_lane[split]
             yield {
                 "name": path,

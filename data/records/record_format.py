@@ -180,16 +180,33 @@ def _advance_tables(num_bytes: int) -> tuple[np.ndarray, np.ndarray]:
         columns.append(state)
     halves = []
     for part in (columns[:16], columns[16:]):
-        table = np.zeros(1, np.uint32)
+        table = np.zeros(1, "<u4")
         for column in part:
             table = np.concatenate([table, table ^ np.uint32(column)])
         halves.append(table)
     return halves[0], halves[1]
 
 
-def _advance(state: np.ndarray, num_bytes: int) -> np.ndarray:
+def _advance(state: np.ndarray, num_bytes: int, spare) -> None:
+    """Moves registers through zero bytes, in place.
+
+    Args:
+      state: uint32 [n].
+      spare: uint32 [n] and intp [n] that it may write to.
+    """
     low, high = _advance_tables(num_bytes)
-    return low[state & np.uint32(0xFFFF)] ^ high[state >> np.uint32(16)]
+    other, index = spare
+    halves = state.view("<u2").reshape(-1, 2)
+    # "wrap": with another mode `take` would look at all indices before.
+    index[:] = halves[:, 1]
+    high.take(index, out=other, mode="wrap")
+    index[:] = halves[:, 0]
+    low.take(index, out=state, mode="wrap")
+    state ^= other
+
+
+def _spare(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.empty(n, "<u4"), np.empty(n, np.intp)
 
 
 def crc32c(data: np.ndarray) -> np.ndarray:
@@ -212,14 +229,16 @@ def crc32c(data: np.ndarray) -> np.ndarray:
     padded[:, start:] = data
     padded[:, start : start + 4] ^= 0xFF
     words = padded.view("<u4").reshape(n * pieces, _PIECE // 4)
-    words = np.ascontiguousarray(words.T)  # [words of a piece, n * pieces]
-    state = np.zeros(n * pieces, np.uint32)
-    for word in words:
-        state = _advance(state ^ word, 4)
+    state = np.zeros(n * pieces, "<u4")
+    spare = _spare(len(state))
+    for word in range(words.shape[1]):
+        state ^= words[:, word]
+        _advance(state, 4, spare)
     state = np.ascontiguousarray(state.reshape(n, pieces).T)
-    total = np.zeros(n, np.uint32)
+    total, spare = np.zeros(n, "<u4"), _spare(n)
     for piece in state:
-        total = _advance(total, _PIECE) ^ piece
+        _advance(total, _PIECE, spare)
+        total ^= piece
     return ~total
 
 

@@ -17,13 +17,15 @@ import itertools
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
 
 import numpy as np
 
 # The Unicode version that the rules come from; stored in data manifests.
 UNICODE_VERSION = unicodedata.unidata_version
 _QUOTES = re.compile("``|''")
-_SPACES = re.compile(r"\s+")  # the white space that `str.split` drops
+# White space that `str.split` drops, where it is no single " " already.
+_SPACES = re.compile(r"\s{2,}|[^\S ]")
 
 
 _FIRST_COMBINING = 0x300
@@ -36,15 +38,17 @@ def _marks() -> np.ndarray:
 
     Five such characters have no combining class themselves, as U+0F73.
     """
-    chars = map(chr, range(sys.maxunicode + 1))
-    return np.asarray(
-        [
+    marks = np.zeros(sys.maxunicode + 1, bool)
+    # The other planes have none, and take most of the time.
+    for plane in (0, 1, 14):
+        points = range(plane << 16, plane + 1 << 16)
+        marks[points.start : points.stop] = [
             unicodedata.combining(c) > 0
             or bool(unicodedata.decomposition(c))
             and not _decompose(c)
-            for c in chars
+            for c in map(chr, points)
         ]
-    )
+    return marks
 
 
 @functools.lru_cache(maxsize=1)
@@ -60,6 +64,18 @@ def _sizes() -> np.ndarray:
 
 def _points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+@functools.lru_cache(maxsize=1)
+def _blanks() -> np.ndarray:
+    """bool: which code points are white space; the last stands for the rest."""
+    return np.asarray([chr(i).isspace() for i in range(0x3002)])
+
+
+def blanks(text: str) -> np.ndarray:
+    """bool [len(text)]: white space, as `str.isspace` has it."""
+    table = _blanks()
+    return table[np.minimum(_points(text), len(table) - 1)]
 
 
 def most_chars(text: str) -> int:
@@ -131,12 +147,45 @@ def normalise(
     Returns:
       The normalised text; `normalise("\\tSão  ``Paulo''")` is `Sao "Paulo"`.
     """
+    return normalise_all([text], uncased, keep_accents, remove_space)[0]
+
+
+def normalise_all(
+    texts: Iterable[str],
+    uncased: bool = False,
+    keep_accents: bool = False,
+    remove_space: bool = True,
+) -> list[str]:
+    """`normalise` of many texts."""
     if remove_space:
-        text = " ".join(text.split())
-    text = text.replace("``", '"').replace("''", '"')
-    if not keep_accents and not text.isascii():
-        text = _drop_combining(unicode_form("NFKD", text))
-    return text.lower() if uncased else text
+        texts = map(_single_blanks, texts)
+    texts = [text.replace("``", '"').replace("''", '"') for text in texts]
+    if not keep_accents:
+        odd = [i for i, text in enumerate(texts) if not text.isascii()]
+        plain = _without_accents([texts[i] for i in odd])
+        for i, text in zip(odd, plain, strict=True):
+            texts[i] = text
+    return [text.lower() for text in texts] if uncased else texts
+
+
+def _single_blanks(text: str) -> str:
+    """`" ".join(text.split())`."""
+    # Printable text has no white space but " ".
+    if "  " not in text and text.isprintable():
+        return text.strip()
+    return " ".join(text.split())
+
+
+def _without_accents(texts: list[str]) -> list[str]:
+    """NFKD of texts without combining marks; all as one text where it can be.
+
+    "\\n" is made of no other character and stands alone in every form.
+    """
+    joined = "\n".join(texts)
+    if joined.count("\n") == len(texts) - 1 and not _has_long_run(joined):
+        joined = _drop_combining(unicodedata.normalize("NFKD", joined))
+        return joined.split("\n")
+    return [_drop_combining(unicode_form("NFKD", text)) for text in texts]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +218,7 @@ def align(
         aligned = _strip(_substitute(aligned, _SPACES, " "))
     aligned = _substitute(aligned, _QUOTES, '"')
     if not keep_accents and not aligned.text.isascii():
-        aligned = _each(aligned, _decompose)
+        aligned = _decomposed(aligned)
     if uncased:
         aligned = _lower(aligned)
     return aligned
@@ -211,10 +260,13 @@ def _decompose(char: str) -> str:
     )
 
 
-def _each(aligned: Aligned, rewrite) -> Aligned:
-    """Rewrites character by character; a dropped one joins its left one."""
-    parts = [rewrite(c) for c in aligned.text]
-    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+def _decomposed(aligned: Aligned) -> Aligned:
+    """Decomposes each character; a dropped one joins its left one."""
+    parts = list(aligned.text)
+    lengths = np.ones(len(parts), np.int64)
+    for i in np.flatnonzero(_points(aligned.text) >= 0x80).tolist():
+        parts[i] = _decompose(parts[i])
+        lengths[i] = len(parts[i])
     # The end of the dropped characters that follow each kept one.
     nexts = np.where(lengths > 0, np.arange(len(parts)), len(parts))
     nexts = np.append(np.minimum.accumulate(nexts[::-1])[::-1], len(parts))

@@ -6,6 +6,7 @@ and `2000` share their pieces.)
 """
 
 import copy
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -113,7 +114,7 @@ class Tokenizer:
         self._make_split_tables()
         self._mark = self.piece_to_id(WORD_MARK)
         self._without_text = np.asarray(
-            [not p.replace(WORD_MARK, "") for p in self._pieces]
+            [not p.strip(WORD_MARK) for p in self._pieces]
         )
 
     def extended(self, model: bytes) -> "Tokenizer":
@@ -154,20 +155,40 @@ class Tokenizer:
     # --- Digit + comma --------------------------------------------------------
 
     def _make_split_tables(self) -> None:
-        """Ids of every piece after the split, flat; most keep their own."""
-        self._splits = {}
+        """Parts of every piece after the split, flat; most are one part."""
+        size = self.vocab_size
+        self._splits, chars_of = {}, {}
+        self._split_sizes = np.ones(size, np.int64)
         for i, piece in enumerate(self._pieces):
+            if piece[-1:] != ",":
+                continue
             parts = split_piece(self._processor, piece)
             if len(parts) > 1:
                 self._splits[i] = [self.piece_to_id(p) for p in parts]
-        lists = [self._splits.get(i, [i]) for i in range(self.vocab_size)]
-        self._split_sizes = np.asarray([len(x) for x in lists], np.int64)
+                self._split_sizes[i] = len(parts)
+                chars_of[i] = [len(p.replace(WORD_MARK, "")) for p in parts]
         self._split_starts = np.cumsum(self._split_sizes) - self._split_sizes
-        self._split_flat = np.asarray([i for x in lists for i in x], np.int32)
+        # Of each part: its id, whether a blank may stand before it, and its
+        # characters behind that.
+        marked = np.asarray([p[:1] == WORD_MARK for p in self._pieces], int)
+        chars = np.asarray([len(p) for p in self._pieces]) - marked
+        self._split_flat, self._part_blanks, self._part_chars = (
+            np.repeat(values, self._split_sizes)
+            for values in (np.arange(size, dtype=np.int32), marked, chars)
+        )
+        for i, ids in self._splits.items():
+            start = self._split_starts[i]
+            rest = slice(start + 1, start + len(ids))
+            self._split_flat[start : rest.stop] = ids
+            self._part_chars[start : rest.stop] = chars_of[i]
+            self._part_blanks[rest] = 0
         # Where "," is unknown it can sit in a longer unknown piece, of which
         # only the surface tells whether it is to be split.
         comma = self.piece_to_id(",")
         self._by_surface = comma == self.symbols.unk
+        self._spelt = not self._by_surface and all(
+            sum(counts) == chars[i] for i, counts in chars_of.items()
+        )
 
     def is_split(self, index: int) -> bool:
         """Whether other pieces replace the one with an id in 0..V-1."""
@@ -205,7 +226,8 @@ class Tokenizer:
     ) -> list[np.ndarray]:
         """`encode` of many texts."""
         ids, lengths = self.encode_flat(texts, num_threads)
-        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+        ends = np.cumsum(lengths).tolist()
+        return [ids[a:b] for a, b in itertools.pairwise([0, *ends])]
 
     def encode_flat(
         self, texts: Sequence[str], num_threads: int = 1
@@ -219,7 +241,7 @@ class Tokenizer:
             arrays = [np.asarray(self.encode(t), np.int32) for t in texts]
         else:
             arrays = self._processor.encode(
-                [self.normalise(t) for t in texts],
+                text_lib.normalise_all(texts, *self._rewriting),
                 return_type="numpy",
                 num_threads=num_threads,
             )
@@ -235,11 +257,15 @@ class Tokenizer:
         return ids, lengths
 
     def _split_ids(self, ids, sizes, lengths):
-        out = np.cumsum(sizes)
-        offset = np.arange(out[-1]) - np.repeat(out - sizes, sizes)
-        flat = np.repeat(self._split_starts[ids], sizes) + offset
-        ends = np.concatenate([[0], out])[np.cumsum(lengths)]
-        return self._split_flat[flat], np.diff(ends, prepend=0)
+        ends = np.concatenate([[0], np.cumsum(sizes)])[np.cumsum(lengths)]
+        return self._split_flat[self._parts(ids)], np.diff(ends, prepend=0)
+
+    def _parts(self, ids: np.ndarray) -> np.ndarray:
+        """Numbers of the pieces' parts in the flat tables."""
+        sizes = self._split_sizes[ids]
+        ends = np.cumsum(sizes)
+        first = self._split_starts[ids] - (ends - sizes)
+        return np.repeat(first, sizes) + np.arange(sizes.sum())
 
     def encode_with_offsets(
         self, text: str
@@ -258,22 +284,58 @@ class Tokenizer:
         self, text: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`encode_with_offsets` as int64 arrays."""
+        normalised = self.normalise(text)
+        spans = self._spelt_spans(normalised)
+        if spans is None:
+            spans = self._searched_spans(normalised)
+        ids, starts, ends = spans
+        if text.isascii() and len(normalised) == len(text):
+            # Every character has its own place.
+            return ids, starts, np.maximum(starts, ends)
         aligned = text_lib.align(text, *self._rewriting)
-        result = self._processor.encode(
-            aligned.text, return_type="offset_mapping"
-        )
+        return ids, *_raw_spans(aligned, len(text), starts, ends)
+
+    def encode_spans_batch(
+        self, texts: Sequence[str]
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """`encode_spans` of many texts."""
+        return [self.encode_spans(text) for text in texts]
+
+    def _spelt_spans(self, text: str):
+        """Ids and spans of a normalised text that its pieces spell, else None.
+
+        Blanks are single " " before pieces, so that lengths give all places.
+        """
+        if (
+            not self._spelt
+            or not text.isprintable()
+            or text.startswith(" ")
+            or "  " in text
+            or WORD_MARK in text
+        ):
+            return None
+        ids = self._processor.encode(text, return_type="numpy")
+        spelling = "".join([self._pieces[i] for i in ids.tolist()])
+        if spelling != WORD_MARK + text.replace(" ", WORD_MARK):
+            return None
+        parts = self._parts(ids)
+        chars = self._part_chars[parts]
+        ends = np.cumsum(chars + self._part_blanks[parts]) - 1
+        return self._split_flat[parts].astype(np.int64), ends - chars, ends
+
+    def _searched_spans(self, text: str):
+        """Ids and spans of any normalised text."""
+        result = self._processor.encode(text, return_type="offset_mapping")
         ids = np.asarray(result["ids"], np.int64)
         if self._by_surface or self._mark == self.symbols.unk:
             slow = np.arange(len(ids))
         else:
             slow = np.flatnonzero(self._split_sizes[ids] > 1)
         spans = np.asarray(result["offsets"], np.int64).reshape(-1, 2)
-        starts, ends = self._plain_spans(ids, spans, aligned.text)
+        starts, ends = self._plain_spans(ids, spans, text)
         if len(slow):
-            ids, starts, ends = self._splice(
-                slow, (ids, starts, ends), result, aligned.text
-            )
-        return ids, *_raw_spans(aligned, len(text), starts, ends)
+            return self._splice(slow, (ids, starts, ends), result, text)
+        return ids, starts, ends
 
     def _plain_spans(self, ids, spans, text: str):
         """What `_split_span` gives for pieces that stay whole."""
@@ -341,6 +403,6 @@ def is_word_start(piece: str) -> bool:
 
     A byte (`<0xE7>`) is a part of a character that has no piece.
     """
-    if _BYTE.fullmatch(piece):
+    if piece[:1] == "<" and _BYTE.fullmatch(piece):
         return False
     return piece[:1] in (WORD_MARK, "<") or piece in _PUNCTUATION

@@ -1,9 +1,7 @@
 """run_classifier.py end to end on toy data and a toy model."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -89,18 +87,8 @@ def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
 def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
     """One child process with four logical CPUs runs every variant."""
     write_task(tmp_path)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.commands.test_run_classifier",
-            str(tmp_path),
-            spiece_model,
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    done = commands.run(
+        *("-m", "tests.commands.test_run_classifier", tmp_path, spiece_model)
     )
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads((tmp_path / "results.json").read_text())

@@ -2,31 +2,41 @@
 
 `run` is `subprocess.run` of Python, four seconds faster: the command is a fork
 of a process that has loaded TensorFlow. What is about starting itself (imports,
-environment of the libraries, signals) takes `subprocess`.
+environment of the libraries) takes `sys.executable`.
 """
 
 import atexit
 import functools
-import json
 import os
+import pathlib
 import subprocess
 import sys
-import tempfile
 
 from tests.conftest import ROOT
 
 
 @functools.cache
-def _server() -> subprocess.Popen:
+def environment() -> pathlib.Path:
+    """The folder of `tests.helpers.forks.environment`.
+
+    scripts/test.sh starts one for all test processes: XLNET_FORKS.
+    """
+    if folder := os.environ.get("XLNET_FORKS"):
+        return pathlib.Path(folder)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.helpers.command_server"],
+        [sys.executable, "-m", "tests.helpers.forks.environment"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    atexit.register(process.stdin.close)
-    return process
+    atexit.register(process.communicate)
+    return pathlib.Path(process.stdout.readline().strip())
+
+
+def python() -> str:
+    """Takes the place of `sys.executable` in a command."""
+    return str(environment() / "bin" / "python")
 
 
 def run(
@@ -46,25 +56,13 @@ def run(
     Raises:
       subprocess.TimeoutExpired: it has been ended.
     """
-    arguments = list(map(str, command))
-    with tempfile.TemporaryDirectory() as folder:
-        request = {
-            "arguments": arguments,
-            "cwd": str(cwd),
-            "env": dict(os.environ if env is None else env),
-            "timeout": timeout,
-        }
-        for name in ("stdout", "stderr"):
-            request[name] = os.path.join(folder, name)
-            open(request[name], "w").close()
-        server = _server()
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        status = json.loads(server.stdout.readline())
-        texts = []
-        for name in ("stdout", "stderr"):
-            with open(request[name], encoding="utf-8", errors="replace") as f:
-                texts.append(f.read())
-    if status is None:
-        raise subprocess.TimeoutExpired(arguments, timeout, *texts)
-    return subprocess.CompletedProcess(arguments, status, *texts)
+    return subprocess.run(
+        [python(), *map(str, command)],
+        cwd=cwd,
+        env=os.environ if env is None else env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout,
+    )

@@ -1,12 +1,9 @@
 """The command."""
 
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.helpers import commands
+
 TEXT = "This is a sentence"
 
 
@@ -14,12 +11,7 @@ TEXT = "This is a sentence"
 @pytest.mark.shared
 def test_command(spiece_model, tmp_path):
     def run(*flags):
-        return subprocess.run(
-            [sys.executable, "-m", "modeling.explain_permutation", *flags],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
+        return commands.run("-m", "modeling.explain_permutation", *flags)
 
     done = run(
         f"--text={TEXT}", "--order=3,2,4,1", f"--output={tmp_path}/x.png"

@@ -11,13 +11,15 @@ import sys
 import numpy as np
 import pytest
 
+from tests.helpers import commands
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
-def quickstart(folder) -> subprocess.CompletedProcess:
+def quickstart(folder, venv) -> subprocess.CompletedProcess:
     environment = os.environ | {
-        "VENV": str(pathlib.Path(sys.executable).parents[1]),
+        "VENV": str(venv),
         "PRETRAIN_STEPS": "60",
         "FINETUNE_STEPS": "12",
     }
@@ -34,7 +36,8 @@ def quickstart(folder) -> subprocess.CompletedProcess:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quickstart") / "out"
-    done = quickstart(folder)
+    # As a user starts it, each command a process of its own.
+    done = quickstart(folder, pathlib.Path(sys.executable).parents[1])
     assert done.returncode == 0, done.stderr[-4000:]
     return folder, done
 
@@ -132,7 +135,7 @@ def test_a_second_run_reuses_everything(finished):
         for path in sorted(folder.rglob("*"))
         if path.suffix in (".tfrecord", ".model", ".index", ".txt")
     }
-    done = quickstart(folder)
+    done = quickstart(folder, commands.environment())
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.count("nothing to do") >= 2
     assert {path: path.read_bytes() for path in kept} == kept
@@ -163,13 +166,7 @@ def test_the_page_of_the_first_model_goes_on_from_there(finished, tmp_path):
         line = next(line for line in lines if line.startswith("python "))
         for name, value in names.items():
             line = line.replace(name, value)
-        done = subprocess.run(
-            [sys.executable, *shlex.split(line)[1:]],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = commands.run(*shlex.split(line)[1:])
         assert done.returncode == 0, done.stderr[-3000:]
         printed.append(done)
     assert {"label", "probabilities"} <= set(json.loads(printed[0].stdout))

@@ -2,14 +2,12 @@
 
 import json
 import os
-import pathlib
 import subprocess
-import sys
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers import released
+from tests.helpers import commands, released
 
 
 @pytest.mark.slow
@@ -21,7 +19,7 @@ def test_a_released_model_is_tuned_exported_and_asked(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + table)
     environment = os.environ | {
-        "VENV": str(pathlib.Path(sys.executable).parents[1]),
+        "VENV": str(commands.environment()),
         "DATA": str(tmp_path),
         "LABELS": "16",
         "STEPS": "10",

@@ -5,12 +5,12 @@ import lzma
 import os
 import random
 import subprocess
-import sys
 import tarfile
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.helpers import commands
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def results(folders):
         cwd=ROOT,
         env=os.environ
         | {name: str(path) for name, path in where.items()}
-        | {"PYTHON": sys.executable, "PRETRAIN_FLAGS": more, "WORKERS": "1"}
+        | {"PYTHON": commands.python(), "PRETRAIN_FLAGS": more, "WORKERS": "1"}
         | {"TASK_TEXTS": "trec"},
         capture_output=True,
         text=True,

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import types
 
 import pytest
 
@@ -64,3 +65,28 @@ def test_a_fixture_of_a_module_is_made_in_one_process(tmp_path):
     )
     assert "6 passed" in done.stdout
     assert done.stdout.count("\nmade\n") == 1
+
+
+def test_files_that_a_run_leaves_in_the_root_end_it(tmp_path, monkeypatch):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("/build/\n.gitignore\n")
+    monkeypatch.setattr(conftest, "ROOT", tmp_path)
+    config = types.SimpleNamespace(stash=pytest.Stash(), option=None)
+    session = types.SimpleNamespace(config=config, exitstatus=0)
+    (tmp_path / "mine").touch()
+    conftest.pytest_sessionstart(session)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "page.html").touch()
+    conftest.pytest_sessionfinish(session)
+    assert session.exitstatus == 0
+    (tmp_path / "y-1.0-py3-none-any.whl").touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model").touch()
+    conftest.pytest_sessionfinish(session)
+    assert session.exitstatus == 1
+    said = []
+    reporter = types.SimpleNamespace(stats={}, write_line=said.append)
+    conftest.pytest_terminal_summary(reporter, config)
+    assert said == [
+        "WRITTEN BESIDE THE SOURCES: ['out/', 'y-1.0-py3-none-any.whl']"
+    ]

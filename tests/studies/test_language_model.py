@@ -3,13 +3,11 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from studies.runner.study_file import load, path_of
-from tests.conftest import ROOT
+from tests.helpers import commands
 from tests.helpers.runs.lm import data
 
 __all__ = ["data"]  # a fixture
@@ -70,9 +68,9 @@ def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
     # A file where a folder must be: this row fails, the others go on.
     (out / "none-relative-half-long-0").mkdir(parents=True)
     (out / "none-relative-half-long-0" / "run").write_text("")
-    command = [sys.executable, "-m", "studies.run", f"--study={path}"]
+    command = ["-m", "studies.run", f"--study={path}"]
     command += [f"--data_dir={data / 'word'}", f"--output_dir={out}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = commands.run(*command)
     assert done.returncode == 0, done.stderr[-3000:]
     table = (out / "table.md").read_text()
     assert table in done.stdout
@@ -91,7 +89,7 @@ def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
         name: os.stat(out / name / "result.json").st_mtime_ns
         for name in ("recurrence-relative-full-0", "speed/pretrain-xlnet-2")
     }
-    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    again = commands.run(*command)
     assert again.returncode == 0, again.stderr[-3000:]
     for name, at in before.items():
         assert os.stat(out / name / "result.json").st_mtime_ns == at

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from absl import flags
 
 from studies import learning
 from studies.learning import ORIGINAL, OURS, Curve
+from tests.helpers import commands
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
@@ -121,15 +120,13 @@ def test_from_text_to_the_picture_and_again(tmp_path):
     text.write_text("\n".join(lines))
 
     def start(*more):
-        command = [sys.executable, "-m", "studies.learning"]
+        command = ["-m", "studies.learning"]
         command += [f"--output_dir={tmp_path / 'out'}", f"--input_glob={text}"]
         command += ["--vocab_size=36", "--seq_len=32", "--layers=1"]
         command += ["--heads=2", "--width=16", "--steps=4", "--batch_size=4"]
         command += ["--eval_every=2", "--eval_steps=2", "--speed_rounds=2"]
         command += ["--dev_fraction=0.1", "--seeds=1", *more]
-        return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        return commands.run(*command)
 
     done = start()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,10 +25,8 @@ def encode_with_offsets(
 ) -> list[TokenizedParagraph]:
     """Token ids of each text with the raw characters they come from."""
     return [
-        TokenizedParagraph(
-            *(np.asarray(x, np.int32) for x in tokenizer.encode_spans(text))
-        )
-        for text in texts
+        TokenizedParagraph(*(x.astype(np.int32, copy=False) for x in spans))
+        for spans in tokenizer.encode_spans_batch(texts)
     ]
 
 

@@ -111,6 +111,8 @@ class WindowBuilder:
         self._lengths: list[tuple[int, int]] = []  # of P, of Q
         self._origin: list[tuple[int, int]] = []  # question, doc start
         self._answers: list[tuple[int, int, bool]] = []
+        self._tail = np.array([self.ids.sep, self.ids.cls], np.int32)
+        self._sep, self._cls = self._tail[:1], self._tail[1:]
 
     def add(
         self,
@@ -120,12 +122,11 @@ class WindowBuilder:
         span: AnswerSpan | None = None,
     ) -> None:
         """Adds all windows of one question."""
-        query = question_ids[: self.max_query_length]
-        cls, sep = self.ids.cls, self.ids.sep
-        parts = [], [sep, *query, sep, cls]
+        query = np.asarray(question_ids[: self.max_query_length], np.int32)
+        before, after, offset = (), (self._sep, query, self._tail), 0
         if self.cls_first:
-            parts = [cls, *query, sep], [sep]
-        before, after = (np.array(part, np.int32) for part in parts)
+            before, after = (self._cls, query, self._sep), (self._sep,)
+            offset = len(query) + 2
         room = self.max_seq_length - len(query) - 3
         answer = None
         if self.training and span is not None and span.first >= 0:
@@ -133,17 +134,14 @@ class WindowBuilder:
         for start, length in doc_windows(
             len(paragraph.ids), room, self.doc_stride
         ):
-            self._tokens.append(before)
-            self._tokens.append(paragraph.ids[start : start + length])
-            self._tokens.append(after)
+            text = paragraph.ids[start : start + length]
+            self._tokens += (*before, text, *after)
             self._lengths.append((length, len(query)))
             self._origin.append((question, start))
             if self.training:
                 cls_index = 0 if self.cls_first else length + len(query) + 2
                 self._answers.append(
-                    _window_answer(
-                        answer, start, length, cls_index, len(before)
-                    )
+                    _window_answer(answer, start, length, cls_index, offset)
                 )
 
     def finish(self) -> SquadWindows:

@@ -140,7 +140,7 @@ def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
     )
     for paragraph, (_, questions) in zip(tokenized, items, strict=True):
         for index, _, first, last in questions:
-            span = AnswerSpan(first, last)
+            span = AnswerSpan(first, last) if first >= 0 else None
             builder.add(index, next(queries), paragraph, span)
     windows = builder.finish()
     lengths = [len(p.ids) for p in tokenized]

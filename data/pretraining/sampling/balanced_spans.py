@@ -26,8 +26,10 @@ import functools
 import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from data.pretraining.options import BuildOptions
+from data.pretraining.sampling.permutation import row_counts
 from data.pretraining.sampling.segments import Segments
 
 
@@ -117,30 +119,33 @@ def _turn(starts, segments: Segments, reuse_len: int, rng) -> _Ring:
     starts[row, reuse_len] = True
     row = np.flatnonzero(segments.b_len > 0)
     starts[row, a_end[row] + 1] = True
-    units = np.count_nonzero(starts, axis=1)
-    rows = np.flatnonzero(units)
     flat = np.flatnonzero(starts)
+    units = row_counts(flat, starts.shape)
+    rows = np.flatnonzero(units)
     units = units[rows]
     length = (segments.reuse + segments.a_len + segments.b_len)[rows]
-    # Text tokens before each unit: the first SEP is none.
-    token = flat - np.repeat(rows * seq_len, units)
-    token -= token > np.repeat(a_end[rows], units)
-    token = token.astype(np.int32)
     unit_start = np.cumsum(units) - units
     chosen = (rng.random(len(rows)) * units).astype(np.int64)
-    turn = token[unit_start + chosen].astype(np.int64)
-    # One entry more per row; units before the chosen one come last.
-    size = units + 1
-    first = np.cumsum(size) - size
-    wrap = units - chosen
-    token_at = np.empty(int(size.sum()), np.int32)
-    at = np.arange(len(token), dtype=np.int64)
-    unit = at - np.repeat(unit_start, units)
-    early = unit < np.repeat(chosen, units)
-    shift = np.repeat(first + wrap - unit_start, units)  # of the early ones
-    shift -= np.where(early, 0, np.repeat(units, units))
-    token += np.where(early, np.repeat(length, units), 0).astype(np.int32)
-    token_at[at + shift] = token - np.repeat(turn, units).astype(np.int32)
+    # Text tokens before each unit: the first SEP is none.
+    base = rows * seq_len
+    behind = np.searchsorted(flat, base + a_end[rows]) - unit_start
+    turn = flat[unit_start + chosen] - base - (chosen >= behind)
+    # One entry more per row; units before the chosen one come last. So a row
+    # has three runs of units, cut at the SEP and at the chosen one.
+    first = np.cumsum(units + 1) - (units + 1)
+    cuts = np.minimum(behind, chosen), np.maximum(behind, chosen)
+    runs = np.stack([cuts[0], cuts[1] - cuts[0], units - cuts[1]], 1)
+    all_rows, no_rows = np.ones(len(rows), bool), np.zeros(len(rows), bool)
+    early = np.stack([all_rows, chosen > behind, no_rows], 1)
+    after_sep = np.stack([no_rows, chosen > behind, all_rows], 1)
+    token = early * length[:, None] - after_sep - (base + turn)[:, None]
+    place = ~early * -units[:, None]
+    place += (first + units - chosen - unit_start)[:, None]
+    token, place = (np.repeat(x.ravel(), runs.ravel()) for x in (token, place))
+    place += np.arange(len(flat))
+    token += flat
+    token_at = np.empty(len(flat) + len(rows), np.int32)
+    token_at[place] = token
     token_at[first + units] = length
     return _Ring(rows, units, first, token_at, turn, length)
 
@@ -148,13 +153,14 @@ def _turn(starts, segments: Segments, reuse_len: int, rng) -> _Ring:
 def _tile(ring: _Ring, options: BuildOptions, rng) -> _Contexts:
     """Contexts around each ring, those without a span left out."""
     n = len(ring.row)
-    lengths, weights = span_lengths(options)
+    _, weights = span_lengths(options)
     ratio = options.mask_alpha / options.mask_beta
     longest = int(ring.units.max(initial=0))
     columns = math.ceil(longest / ratio) + 1
-    cumulative = np.cumsum(weights)[:-1]
-    count = np.searchsorted(cumulative, rng.random((n, columns)), "right")
-    count = lengths[count]
+    chance = rng.random((n, columns))
+    count = np.ones(chance.shape, np.int64)
+    for bound in np.cumsum(weights)[:-1]:
+        count += chance >= bound
     total = np.cumsum(count, axis=1)
     # Contexts end at whole units; where the ratio is no whole number, a random
     # part of one unit is added to all.
@@ -175,19 +181,22 @@ def _tile(ring: _Ring, options: BuildOptions, rng) -> _Contexts:
 
 def _place(ring, contexts: _Contexts, options: BuildOptions, rng) -> np.ndarray:
     """Where in `ring.place` the spans begin, int64 [c]."""
-    position = (ring.first[contexts.ring] + contexts.begin).astype(np.int32)
+    position = ring.first[contexts.ring] + contexts.begin
     choices = contexts.length - contexts.count + 1
     spread = np.zeros(len(position), np.int64)
+    place = np.pad(ring.place, (0, int(choices.max(initial=0))))
     tables = []
     for which in _by_width(choices, options):
         width, row = int(choices[which].max()), np.arange(len(which))
         offset = np.arange(width, dtype=np.int32)
-        start = position[which, None] + offset
-        end = start + contexts.count[which, None].astype(np.int32)
-        end, start = (np.minimum(x, len(ring.place) - 1) for x in (end, start))
-        key = ring.place[end] - ring.place[start]  # pieces of each choice
-        key[offset >= choices[which, None]] = np.iinfo(np.int16).max
-        key = key * width + offset
+        runs = sliding_window_view(place, width)
+        start = position[which]
+        # Pieces of each choice.
+        key = runs[start + contexts.count[which]] - runs[start]
+        beyond = offset >= choices[which].astype(np.int32)[:, None]
+        np.copyto(key, np.iinfo(np.int16).max, where=beyond)
+        key *= width
+        key += offset
         key.sort(axis=1)
         last = key[row, choices[which] - 1]
         spread[which] = last // width - key[:, 0] // width
@@ -195,7 +204,7 @@ def _place(ring, contexts: _Contexts, options: BuildOptions, rng) -> np.ndarray:
     rank = (_even(contexts.ring, spread, rng) * choices).astype(np.int64)
     for which, row, key, width in tables:
         position[which] += key[row, rank[which]] % width
-    return position.astype(np.int64)
+    return position
 
 
 def _by_width(choices: np.ndarray, options: BuildOptions):

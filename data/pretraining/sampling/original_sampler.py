@@ -121,10 +121,7 @@ def make_arrays(
     layout = segments_lib.layout(
         segments.reuse, segments.a_len, segments.b_len, seq_len, reuse_len
     )
-    token_places = segments_lib.places(segments, seq_len, reuse_len)
-    ids = segments_lib.gather(
-        stream, token_places, segments, seq_len, reuse_len, symbols
-    )
+    ids = segments_lib.gather(stream, segments, seq_len, reuse_len, symbols)
     state = np.random.RandomState(int(rng.integers(1 << 32)))
     is_target = np.zeros(ids.shape, bool)
     ranks = np.full(ids.shape, reuse_len, np.int16)

@@ -14,6 +14,16 @@ each part is shuffled on its own (XLNet paper sections 2.2 and 2.3).
 import numpy as np
 
 
+def row_counts(flat: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Elements of each row among ascending places in a flat array of `shape`.
+
+    Returns:
+      int64 [rows].
+    """
+    rows, columns = shape
+    return np.diff(np.searchsorted(flat, np.arange(rows + 1) * columns))
+
+
 def draw_ranks(
     ordered: np.ndarray,
     reuse_len: int,
@@ -34,27 +44,26 @@ def draw_ranks(
     ranks = np.full((n, seq_len), reuse_len, np.int16)
     ranks[:, :reuse_len] = -1
     flat = np.flatnonzero(ordered)
-    row, position = flat // seq_len, flat % seq_len
-    counts = np.bincount(row, minlength=n)
-    starts = np.cumsum(counts) - counts
-    second = position >= reuse_len
-    chunk = second * seq_len
-    if perm_size:
-        inside = position - reuse_len * second
-        chunk = chunk + inside // perm_size
+    counts = row_counts(flat, ordered.shape)
     width = int(counts.max(initial=0))
     if not width:
         return ranks
+    line = np.arange(n) * seq_len
+    starts = np.cumsum(counts) - counts
+    in_reuse = np.searchsorted(flat, line + reuse_len) - starts
+    starts, in_reuse = (np.repeat(x, counts) for x in (starts, in_reuse))
+    index = np.arange(len(flat)) - starts
+    second = index >= in_reuse
+    chunk = second * seq_len
+    if perm_size:
+        inside = flat - np.repeat(line, counts) - reuse_len * second
+        chunk = chunk + inside // perm_size
     # One row of sort keys per segment: part, chunk, then chance.
     keys = np.full((n, width), np.inf)
-    slot = np.arange(len(flat)) - np.repeat(starts, counts)
-    keys[row, slot] = chunk + rng.random(len(flat))
-    order = np.argsort(keys, axis=1)
-    index = np.arange(len(flat)) - np.repeat(starts, counts)
-    which = starts[row] + order[row, index]  # the place-th in the order
-    in_reuse = np.bincount(row, ~second, n).astype(np.int64)
-    in_reuse = np.repeat(in_reuse, counts)
-    rank = np.where(index < in_reuse, index, index - in_reuse + reuse_len + 1)
+    used = np.arange(width) < counts[:, None]
+    keys[used] = chunk + rng.random(len(flat))
+    which = starts + np.argsort(keys, axis=1)[used]  # the place-th in the order
+    rank = np.where(second, index - in_reuse + reuse_len + 1, index)
     ranks.reshape(-1)[flat[which]] = rank
     return ranks
 
@@ -91,9 +100,8 @@ def positions_of(
     """
     n, seq_len = is_target.shape
     flat = np.flatnonzero(is_target)
-    row = flat // seq_len
-    counts = np.bincount(row, minlength=n)
-    slot = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+    counts = row_counts(flat, is_target.shape)
     positions = np.zeros((n, num_predict), np.int32)
-    positions[row, slot] = flat % seq_len
+    used = np.arange(num_predict) < counts[:, None]
+    positions[used] = flat - np.repeat(np.arange(n) * seq_len, counts)
     return positions, counts

@@ -18,14 +18,13 @@ CHUNK = 1024  # segments made at once; keeps the arrays in the cache
 
 def draw_targets(
     stream: Stream,
-    token_places: segments_lib.Places,
     segments: Segments,
     options: BuildOptions,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Targets of n segments: bool [n, T], never functional or padding."""
     starts = segments_lib.gather_words(
-        stream, token_places, len(segments), options.seq_len
+        stream, segments, options.seq_len, options.reuse_len
     )
     return balanced_spans.draw_targets(
         starts, segments, options.reuse_len, options.num_predict, options, rng
@@ -34,17 +33,25 @@ def draw_targets(
 
 def order(
     is_target: np.ndarray,
-    layout: segments_lib.Layout,
-    has_second: np.ndarray,
+    lengths: tuple[np.ndarray, ...],
     options: BuildOptions,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draws ranks int16 [n, T] for given targets."""
+    """Draws ranks int16 [n, T] for given targets.
+
+    Args:
+      is_target: bool [n, T].
+      lengths: tokens of the reuse part, of A and of B, each int [n].
+    """
+    _, a_len, b_len = lengths
     ordered = is_target.copy()
     if options.order_context:
-        ordered |= layout.input_mask
-    row = np.flatnonzero(has_second)
-    functional = layout.functional[row]
+        sizes = (options.seq_len, options.reuse_len)
+        ordered |= segments_lib.layout(*lengths, *sizes).input_mask
+    row = np.flatnonzero(a_len > 0)
+    functional = segments_lib.functional_places(
+        a_len[row], b_len[row], options.reuse_len
+    )
     for k in range(segments_lib.FUNCTIONAL):
         ordered[row, functional[:, k]] = not options.functional_as_context
     return permutation.draw_ranks(
@@ -60,19 +67,11 @@ def make_arrays(
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
     """The record arrays of n segments, `meta` without lane numbers."""
-    seq_len, reuse_len = options.seq_len, options.reuse_len
-    token_places = segments_lib.places(segments, seq_len, reuse_len)
-    is_target = draw_targets(stream, token_places, segments, options, rng)
-    layout = segments_lib.layout(
-        segments.reuse,
-        segments.a_len,
-        segments.b_len,
-        seq_len,
-        reuse_len,
-    )
-    ranks = order(is_target, layout, segments.a_len > 0, options, rng)
+    is_target = draw_targets(stream, segments, options, rng)
+    lengths = (segments.reuse, segments.a_len, segments.b_len)
+    ranks = order(is_target, lengths, options, rng)
     ids = segments_lib.gather(
-        stream, token_places, segments, seq_len, reuse_len, symbols
+        stream, segments, options.seq_len, options.reuse_len, symbols
     )
     return pack(ids, is_target, ranks, segments, options.num_predict)
 
@@ -185,15 +184,10 @@ def draw(
     """
     built = types.SimpleNamespace(**manifest.options)
     meta = row["meta"]
-    reuse, a_len, b_len = part_lengths(meta)
-    has_second = a_len > 0
     is_target = targets_of(row)
     if fresh_targets:
         is_target = _draw_targets(row, manifest, built, rng, backward)
-    layout = segments_lib.layout(
-        reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
-    )
-    ranks = order(is_target, layout, has_second, built, rng)
+    ranks = order(is_target, part_lengths(meta), built, rng)
     drawn = {"input_ids": row["input_ids"], "ranks": ranks}
     if fresh_targets:
         drawn |= slots(is_target, manifest.num_predict)

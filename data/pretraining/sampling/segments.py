@@ -12,6 +12,7 @@ Places are in the stream; `make_segments` finds them for all segments at once,
 import dataclasses
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from common.contract import symbols as symbols_lib
 from data.pretraining.options import FUNCTIONAL
@@ -45,10 +46,13 @@ class Segments:
     def __len__(self) -> int:
         return len(self.start)
 
+    def take(self, which: np.ndarray | slice) -> "Segments":
+        """Some segments, by their numbers or as a slice."""
+        return Segments(*(v[which] for v in vars(self).values()))
+
     def slice(self, start: int, end: int) -> "Segments":
-        """Segments begin..end-1."""
-        values = dataclasses.astuple(self)
-        return Segments(*(v[start:end] for v in values))
+        """Segments start..end-1."""
+        return self.take(slice(start, end))
 
 
 def make_segments(
@@ -165,7 +169,7 @@ def _choose_b(stream: Stream, length, a, a_len, room, window, rng):
 def pad_to_lanes(segments: Segments, segments_per_lane: int) -> Segments:
     """Adds empty segments until the last lane is full."""
     missing = -len(segments) % segments_per_lane
-    values = dataclasses.astuple(segments)
+    values = vars(segments).values()
     return Segments(*(np.pad(v, (0, missing)) for v in values))
 
 
@@ -185,15 +189,24 @@ class Layout:
     functional: np.ndarray
 
 
+def functional_places(
+    a_len: np.ndarray, b_len: np.ndarray, reuse_len: int
+) -> np.ndarray:
+    """Positions of SEP, SEP and CLS, [n, 3] of the lengths' type."""
+    a_end = reuse_len + a_len  # the first SEP
+    b_end = a_end + 1 + b_len  # the second
+    return np.stack([a_end, b_end, b_end + 1], 1)
+
+
 def layout(reuse, a_len, b_len, seq_len: int, reuse_len: int) -> Layout:
     """Segment ids and masks from the lengths of the parts, each int [n]."""
     reuse, a_len, b_len = (
-        np.asarray(x, np.int32)[:, None] for x in (reuse, a_len, b_len)
+        np.asarray(x, np.int32) for x in (reuse, a_len, b_len)
     )
+    functional = functional_places(a_len, b_len, reuse_len)
+    a_end, b_end = functional[:, :1], functional[:, 1:2]
+    reuse, has_second = reuse[:, None], a_len[:, None] > 0
     position = np.arange(seq_len, dtype=np.int32)[None]
-    has_second = a_len > 0
-    a_end = reuse_len + a_len  # the first SEP
-    b_end = a_end + 1 + b_len  # the second
     ids = np.where(
         position <= a_end,
         symbols_lib.SEGMENT_A,
@@ -203,7 +216,6 @@ def layout(reuse, a_len, b_len, seq_len: int, reuse_len: int) -> Layout:
     ).astype(np.int32)
     end = np.where(has_second, b_end + 2, reuse_len)
     mask = (position < reuse) | ((position >= reuse_len) & (position < end))
-    functional = np.concatenate([a_end, b_end, b_end + 1], 1)
     return Layout(ids, mask, functional.astype(np.int64))
 
 
@@ -238,28 +250,76 @@ def places(segments: Segments, seq_len: int, reuse_len: int) -> Places:
     return Places(np.concatenate(positions), np.concatenate(tokens))
 
 
+def text_rows(
+    values: np.ndarray,
+    fill,
+    segments: Segments,
+    seq_len: int,
+    reuse_len: int,
+) -> np.ndarray:
+    """A value of each text token of n segments, where the token stands.
+
+    Args:
+      values: [N], of the stream's tokens.
+      fill: what the other positions have.
+
+    Returns:
+      [n, T] of the type of `values`.
+    """
+    # The reuse part and A are one run of the text and B is another: two copies
+    # of whole runs, where the text has so many tokens there.
+    width = seq_len - reuse_len
+    second = segments.b - segments.a_len - 1
+    odd = (segments.a_len == 0) | (segments.reuse < reuse_len)
+    odd |= (segments.start + seq_len > len(values)) | (second < 0)
+    odd |= second + width > len(values)
+    if odd.all():
+        return _scattered(values, fill, segments, seq_len, reuse_len)
+    start, second = (np.where(odd, 0, x) for x in (segments.start, second))
+    out = sliding_window_view(values, seq_len)[start]
+    tail = out[:, reuse_len:]
+    position = np.arange(width, dtype=np.int16)
+    a_end = segments.a_len.astype(np.int16)[:, None]
+    b_end = a_end + 1 + segments.b_len.astype(np.int16)[:, None]
+    np.copyto(
+        tail, sliding_window_view(values, width)[second], where=position > a_end
+    )
+    np.copyto(tail, fill, where=position >= b_end)
+    tail[np.arange(len(out)), a_end[:, 0]] = fill
+    rows = np.flatnonzero(odd)
+    out[rows] = _scattered(
+        values, fill, segments.take(rows), seq_len, reuse_len
+    )
+    return out
+
+
+def _scattered(values, fill, segments: Segments, seq_len: int, reuse_len: int):
+    """`text_rows` token by token."""
+    out = np.full((len(segments), seq_len), fill, values.dtype)
+    spots = places(segments, seq_len, reuse_len)
+    out.reshape(-1)[spots.position] = values[spots.token]
+    return out
+
+
 def gather(
     stream: Stream,
-    token_places: Places,
     segments: Segments,
     seq_len: int,
     reuse_len: int,
     symbols: symbols_lib.SymbolIds,
 ) -> np.ndarray:
-    """Token ids int32 [n, T] of segments, padded with `<pad>`."""
-    out = np.full((len(segments), seq_len), symbols.pad, stream.ids.dtype)
-    out.reshape(-1)[token_places.position] = stream.ids[token_places.token]
+    """Token ids [n, T] of segments, padded with `<pad>`."""
+    out = text_rows(stream.ids, symbols.pad, segments, seq_len, reuse_len)
     row = np.flatnonzero(segments.a_len > 0)
-    first = reuse_len + segments.a_len[row]
-    second = first + 1 + segments.b_len[row]
-    out[row, first] = symbols.sep
-    out[row, second] = symbols.sep
-    out[row, second + 1] = symbols.cls
+    columns = functional_places(
+        segments.a_len[row], segments.b_len[row], reuse_len
+    )
+    out[row[:, None], columns] = symbols.sep, symbols.sep, symbols.cls
     return out
 
 
-def gather_words(stream: Stream, token_places: Places, n: int, seq_len: int):
+def gather_words(
+    stream: Stream, segments: Segments, seq_len: int, reuse_len: int
+) -> np.ndarray:
     """bool [n, T]: positions of text where a word starts."""
-    out = np.zeros((n, seq_len), bool)
-    out.reshape(-1)[token_places.position] = stream.words[token_places.token]
-    return out
+    return text_rows(stream.words, False, segments, seq_len, reuse_len)

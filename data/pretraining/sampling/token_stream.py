@@ -45,6 +45,11 @@ class Stream:
             words,
         )
 
+    def typed(self, dtype: str) -> "Stream":
+        """With ids of another type, one after the other in memory."""
+        ids = np.ascontiguousarray(self.ids, dtype)
+        return dataclasses.replace(self, ids=ids)
+
     def joined(self, other: "Stream") -> "Stream":
         """This stream and then another."""
         n = len(self)
@@ -85,19 +90,19 @@ def tokenize(
       before them), number of sentences per document int64.
     """
     symbols = tokenizer.symbols
-    texts, tails, counts = [], [], []
+    texts, counts, paragraph_ends = [], [], []
     for document in documents:
+        if document.paragraph_ends:
+            paragraph_ends += [len(texts) + i for i in document.paragraph_ends]
         texts += document.lines
-        tail = np.zeros(len(document.lines), np.int64)
-        tail[list(document.paragraph_ends)] = 1
-        tail[-1] += 1
-        tails.append(tail)
         counts.append(len(document.lines))
     counts = np.asarray(counts, np.int64)
     if not len(counts):
         return np.zeros(0, np.int32), np.zeros(0, np.int64), counts
     ids, lengths = tokenizer.encode_flat(texts)
-    tails = np.concatenate(tails)
+    tails = np.zeros(len(texts), np.int64)
+    tails[paragraph_ends] = 1
+    tails[np.cumsum(counts) - 1] += 1
     sizes = lengths + tails
     ends = np.cumsum(sizes)
     out = np.full(int(ends[-1]), symbols.eop, np.int32)

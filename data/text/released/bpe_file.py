@@ -7,6 +7,7 @@ from common.errors import UserError
 from data.text.graph import added_tokens
 from data.text.graph.added_tokens import AddedToken
 from data.text.released.released_tokenizer import ReleasedTokenizer
+from data.text.released.word_cache import rule_parts
 
 
 class BpeFile(NamedTuple):
@@ -79,14 +80,8 @@ def _check_model(model: dict, path: str) -> None:
             _refuse(path, f"a model without {name}", repr(model[name]))
 
 
-def _rows(rule: dict | None, field: str) -> list[dict]:
-    if not rule:
-        return []
-    return rule[field] if rule.get("type") == "Sequence" else [rule]
-
-
 def _pre_tokenizer(rules: dict, path: str) -> dict:
-    rows = _rows(rules.get("pre_tokenizer"), "pretokenizers")
+    rows = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
     kinds = [row.get("type") for row in rows]
     if kinds != ["ByteLevel"] or not rows[0].get("use_regex", True):
         _refuse(path, "the pre_tokenizer ByteLevel with its pattern", kinds)
@@ -94,7 +89,7 @@ def _pre_tokenizer(rules: dict, path: str) -> dict:
 
 
 def _composes(rules: dict, path: str) -> bool:
-    rows = _rows(rules.get("normalizer"), "normalizers")
+    rows = rule_parts(rules.get("normalizer"), "normalizers")
     kinds = [row.get("type") for row in rows]
     if set(kinds) - {"NFC"}:
         _refuse(path, "a normalizer of NFC or none", kinds)

@@ -6,6 +6,7 @@ about them.
 """
 
 import base64
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.text_settings import TextChoice, TextSettings
+from data.text import normalization
+from data.text.released import word_cache
 from data.text.tokenizer import WORD_MARK
 
 REQUIREMENTS = "requirements-tokenizers.txt"
@@ -93,6 +96,8 @@ class ReleasedTokenizer:
                 f"found {self.vocab_size - 1}; take another copy"
             )
         self.symbols = self._read_symbols()
+        words = word_cache.word_rules(self.rules)
+        self._words = words and word_cache.WordCache(self._cut, words)
 
     def _decoder(self, kinds):
         """How pieces become text, where the file does not say it.
@@ -149,7 +154,14 @@ class ReleasedTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """`encode` of many texts, int32 arrays."""
-        return [np.asarray(e.ids, np.int32) for e in self._encode(texts)]
+        return self._by_words(
+            texts,
+            lambda apart: _split(*self._words.ids(apart)),
+            lambda others: [
+                np.asarray(e.ids, np.int32)
+                for e in self._encode(others, self.package.encode_batch_fast)
+            ],
+        )
 
     def encode_spans(
         self, text: str
@@ -158,20 +170,43 @@ class ReleasedTokenizer:
 
         White space at the edges of a piece (BPE) is left out of its span.
         """
-        encoding = self._encode([text])[0]
-        spans = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
-        for span in spans:
-            while span[0] < span[1] and text[span[0]].isspace():
-                span[0] += 1
-            while span[0] < span[1] and text[span[1] - 1].isspace():
-                span[1] -= 1
-        return np.asarray(encoding.ids, np.int64), spans[:, 0], spans[:, 1]
+        return tuple(x.astype(np.int64) for x in self._cut([text])[0])
 
-    def _encode(self, texts: Sequence[str]) -> list:
+    def encode_spans_batch(
+        self, texts: Sequence[str]
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """`encode_spans` of many texts, int32 arrays."""
+        return self._by_words(
+            texts, lambda apart: _split(*self._words.spans(apart)), self._cut
+        )
+
+    def _by_words(self, texts: Sequence[str], by_words, by_texts) -> list:
+        """A result per text: by words where these are apart, else as a whole."""
+        if self._words is None:
+            return by_texts(texts)
+        apart = list(map(self._words.able, texts))
+        if all(apart):
+            return by_words(texts)
+        some = iter(by_words(list(itertools.compress(texts, apart))))
+        others = itertools.compress(texts, [not a for a in apart])
+        rest = iter(by_texts(list(others)))
+        return [next(some if a else rest) for a in apart]
+
+    def _cut(
+        self, texts: Sequence[str]
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """`encode_spans_batch` by the package."""
+        rows = []
+        for text, encoding in zip(texts, self._encode(texts), strict=True):
+            spans = np.asarray(encoding.offsets, np.int32).reshape(-1, 2)
+            starts, ends = _without_blanks(text, spans[:, 0], spans[:, 1])
+            rows.append((np.asarray(encoding.ids, np.int32), starts, ends))
+        return rows
+
+    def _encode(self, texts: Sequence[str], encode=None) -> list:
+        encode = encode or self.package.encode_batch
         try:
-            return self.package.encode_batch(
-                list(texts), add_special_tokens=False
-            )
+            return encode(list(texts), add_special_tokens=False)
         # It raises nothing narrower, and where a regular expression gives up
         # what is no Exception.
         except BaseException as e:
@@ -183,6 +218,29 @@ class ReleasedTokenizer:
                 f"{self.path}: its rules cannot cut a text: {e}; take another "
                 "copy"
             ) from e
+
+
+def _split(values: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Cuts the last axis into parts of some lengths."""
+    ends = np.cumsum(lengths).tolist()
+    return [values[..., a:b] for a, b in itertools.pairwise([0, *ends])]
+
+
+def _without_blanks(text: str, starts, ends):
+    """int32 spans of characters without white space at their edges."""
+    blank = normalization.blanks(text)
+    if not blank.any():
+        return starts, ends
+    places = np.arange(len(text), dtype=np.int32)
+    # From each place on the first character of text, and before it the end of
+    # the last.
+    next_text = np.append(np.where(blank, len(text), places), len(text))
+    next_text = np.minimum.accumulate(next_text[::-1])[::-1]
+    last_end = np.append(0, np.where(blank, 0, places + 1))
+    last_end = np.maximum.accumulate(last_end)
+    starts = np.minimum(next_text[starts], ends)
+    ends = np.maximum(last_end[ends], starts)
+    return starts.astype(np.int32), ends.astype(np.int32)
 
 
 def _check_normalizers(rules) -> None:

@@ -8,12 +8,10 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers import commands
 
 pytestmark = pytest.mark.slow
 TEXT = "the cat sat on the mat .\nthe dog ran under a tree .\n" * 40
@@ -57,12 +55,7 @@ for case in json.loads(sys.argv[2]):
 
 def run(module, cases):
     """[(exit status, standard error)] of the commands."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, module, json.dumps(cases)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = commands.run("-c", SCRIPT, module, json.dumps(cases))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [x for x in done.stdout.splitlines() if x.startswith("case ")]
     assert len(lines) == len(cases), done.stdout + done.stderr

@@ -1,6 +1,7 @@
 """Unicode's forms in linear time, and how long a text becomes."""
 
 import random
+import re
 import unicodedata
 
 import pytest
@@ -67,3 +68,55 @@ def test_most_chars_is_no_less_than_what_normalising_makes():
         assert most >= len(unicodedata.normalize("NFKD", char)) >= 1
     text = ALPHABET * 3
     assert normalization.most_chars(text) >= len(normalization.normalise(text))
+
+
+def test_blanks_are_the_white_space_of_python():
+    text = "".join(map(chr, range(0x110000)))
+    wanted = [c.isspace() for c in text]
+    assert normalization.blanks(text).tolist() == wanted
+    # So printable text without two blanks in a row has nothing to join.
+    assert not any(c.isspace() and c.isprintable() for c in text if c != " ")
+
+
+def _plain_spans(text, remove_space):
+    """(character, start, end) of each normalised one, run by run."""
+    runs = list(re.finditer(r"\s+|``|''|.", text, re.DOTALL))
+    if not remove_space:
+        runs = list(re.finditer(r"``|''|.", text, re.DOTALL))
+    while remove_space and runs and runs[0].group().isspace():
+        del runs[0]
+    while remove_space and runs and runs[-1].group().isspace():
+        del runs[-1]
+    spans = []
+    for run in runs:
+        new = {"``": '"', "''": '"'}.get(run.group())
+        if new is None and remove_space and run.group().isspace():
+            new = " "
+        if new is None:
+            new = normalization.normalise(run.group(), remove_space=False)
+        if not new and spans:
+            last = spans[-1][1]
+            spans = [(c, a, run.end() if a == last else b) for c, a, b in spans]
+        spans += [(char, *run.span()) for char in new]
+    return spans
+
+
+@pytest.mark.parametrize("remove_space", [True, False])
+def test_every_character_has_its_raw_span(remove_space):
+    pick = random.Random(1)
+    for _ in range(600):
+        letters = ALPHABET + " \t\n\u00a0``''" * pick.randrange(4)
+        text = "".join(pick.choices(letters, k=pick.randrange(14)))
+        aligned = normalization.align(text, remove_space=remove_space)
+        found = zip(aligned.text, aligned.starts, aligned.ends, strict=True)
+        assert list(found) == _plain_spans(text, remove_space), ascii(text)
+
+
+def test_marks_are_those_of_every_plane():
+    wanted = [
+        unicodedata.combining(char) > 0
+        or bool(unicodedata.decomposition(char))
+        and not normalization._decompose(char)
+        for char in map(chr, range(0x110000))
+    ]
+    assert normalization._marks().tolist() == wanted

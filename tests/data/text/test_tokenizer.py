@@ -179,3 +179,31 @@ def test_digits_before_a_comma_are_encoded_on_their_own(spiece_model):
     assert split("20,") == [*bare, ","]
     for whole in ("20", "a,", ",", f"{WORD_MARK},", f"{WORD_MARK}2a,"):
         assert split(whole) == [whole]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_spelt_spans_are_the_searched_ones(variant, spiece_model):
+    """Spans by the pieces' lengths are those of SentencePiece's offsets."""
+    tokenizer = Tokenizer(spiece_model, settings_of(**VARIANTS[variant]))
+    words = ("the", "a", "1,953,", "2000,", "x,", "--", "caf\u00e9", "\u2581")
+    by_lengths = [0]
+
+    @settings(max_examples=150, deadline=None, derandomize=True)
+    @given(
+        parts=st.lists(st.sampled_from(words), max_size=9),
+        odd=FUZZ,
+        gap=st.sampled_from((" ", "  ", "")),
+    )
+    def check(parts, odd, gap):
+        for text in (gap.join(parts), gap.join([*parts, odd])):
+            text = tokenizer.normalise(text)
+            spans = tokenizer._spelt_spans(text)
+            if spans is not None:
+                by_lengths[0] += len(spans[0]) > 2
+                wanted = tokenizer._searched_spans(text)
+                for ours, theirs in zip(spans, wanted, strict=True):
+                    assert ours.tolist() == theirs.tolist(), text
+
+    check()
+    assert by_lengths[0] > 30

@@ -1,13 +1,9 @@
 """Table 8 as presets: values of both versions, names."""
 
 import pytest
-from absl import flags
 
 from common.errors import UserError
 from flags.recipes import finetune_recipes
-from run_squad import COMMAND
-
-FLAGS = flags.FLAGS
 
 
 def test_table_8_in_both_versions():
@@ -55,11 +51,3 @@ def test_bare_names_are_version_2_and_race_has_length_640():
     assert (name, recipe.flags["max_seq_length"]) == ("race_large_640_v2", 640)
     with pytest.raises(UserError, match="unknown --recipe 'cola'; there are"):
         finetune_recipes.find("cola")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    values = flags.FlagValues()
-    if "recipe" not in FLAGS:
-        COMMAND.define()
-    yield values

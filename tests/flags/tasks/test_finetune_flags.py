@@ -7,16 +7,17 @@ from absl.testing import flagsaver
 from common.errors import UserError
 from flags.tasks import finetune_flags
 from run_squad import COMMAND
+from tests.flags.fresh_flags import remove_ours
 
 FLAGS = flags.FLAGS
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    values = flags.FlagValues()
-    if "recipe" not in FLAGS:
-        COMMAND.define()
-    yield values
+    remove_ours()
+    COMMAND.define()
+    yield
+    remove_ours()
 
 
 @flagsaver.flagsaver

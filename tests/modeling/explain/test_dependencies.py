@@ -1,15 +1,13 @@
 """Section 2.6.1 by hand, and every order tried."""
 
 import itertools
-import subprocess
-import sys
 from fractions import Fraction
 
 import pytest
 
 from common.errors import UserError
 from modeling.explain import dependencies
-from tests.conftest import ROOT
+from tests.helpers import commands
 
 
 def test_the_papers_example():
@@ -68,11 +66,6 @@ def test_targets_by_place_and_wrong_ones():
 
 @pytest.mark.slow
 def test_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "modeling.explain_dependencies"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = commands.run("-m", "modeling.explain_dependencies")
     assert done.returncode == 0, done.stderr
     assert "log p(York | New is a city)" in done.stdout

@@ -1,9 +1,8 @@
 """Two replicas, compiled and recomputed, train as one does."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.helpers import commands
 
 _SCRIPT = """
 import sys
@@ -68,7 +67,5 @@ for other in losses.values():
 
 @pytest.mark.slow
 def test_two_replicas_equal_one():
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT], capture_output=True, text=True
-    )
+    done = commands.run("-c", _SCRIPT)
     assert done.returncode == 0, done.stderr[-3000:]

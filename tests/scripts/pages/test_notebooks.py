@@ -5,13 +5,12 @@ import os
 import pathlib
 import socket
 import subprocess
-import sys
 
 import pytest
 
 from scripts.pages import notebooks
 from tests.conftest import ROOT
-from tests.helpers import languages, released
+from tests.helpers import commands, languages, released
 
 PAGES = sorted(notebooks.FOLDER.glob("*.md"))
 # The kernel: cells from standard input, in one namespace and one folder.
@@ -41,12 +40,12 @@ def run(name: str, folder: pathlib.Path, **variables) -> str:
         if kind != "markdown" and title != "install"
     ]
     environment = os.environ | {
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{commands.environment() / 'bin'}:{os.environ['PATH']}",
         "OUT": str(folder / "out"),
         **variables,
     }
     done = subprocess.run(
-        [sys.executable, "-c", KERNEL],
+        [commands.python(), "-c", KERNEL],
         input=json.dumps(cells),
         cwd=ROOT,
         env=environment,

@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
+
+from tests.helpers import commands
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -52,7 +53,7 @@ def address(spiece_model, tmp_path_factory):
 @contextlib.contextmanager
 def served(folder, name="xlnet"):
     """The address of a server of an export; it ends with the block."""
-    command = [sys.executable, "-m", "serving.serve", "--port=0"]
+    command = [commands.python(), "-m", "serving.serve", "--port=0"]
     server = subprocess.Popen(
         [*command, f"--saved_model_dir={folder}"],
         stderr=subprocess.PIPE,

@@ -1,8 +1,6 @@
 """Attention made visible: the original's scores, and what the figures show."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from modeling.checkpoints import native
 from studies.language import attention_plots, attention_terms
-from tests.conftest import ROOT
+from tests.helpers import commands
 from tests.modeling.attention.toy_models import ids_of, toy
 from tests.modeling.golden import golden_util, txl_golden
 
@@ -138,13 +136,13 @@ def test_the_command_draws_an_xlnet_checkpoint(spiece_model, tmp_path):
     )
     native.write(str(tmp_path / "model"), PretrainingModel(config), config)
     command = [
-        *(sys.executable, "-m", "studies.language.attention_plots"),
+        *("-m", "studies.language.attention_plots"),
         *(f"--checkpoint={tmp_path}/model", "--text=It cost 12 francs."),
         *(f"--spiece_model_file={spiece_model}", "--heads=1"),
         f"--output_dir={tmp_path}/out",
     ]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert commands.run(*command).returncode == 0
     assert len(os.listdir(tmp_path / "out")) == 12
     command[-2] = "--heads=2"
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = commands.run(*command)
     assert done.returncode and "--heads must lie in 0..1" in done.stderr

@@ -2,8 +2,6 @@
 
 import collections
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from studies.language import kneser_ney, lm_baselines, lm_lstm
-from tests.conftest import ROOT
+from tests.helpers import commands
 from training.objectives.contract import Memory
 
 VOCABULARY = 7  # of which 6 is never seen
@@ -141,12 +139,7 @@ def test_text8_rules():
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "studies.language.lm_baselines", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    return commands.run("-m", "studies.language.lm_baselines", *arguments)
 
 
 @pytest.mark.slow

@@ -1,27 +1,17 @@
 """Training on a worker in another process, as `TPUStrategy` drives a pod's."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from tools.soak.starting import ROOT
+from tests.helpers import commands
 from training.reporting import loss_log
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_driven_trains_the_same(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.training.strategy.drive_worker",
-            str(tmp_path),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+    done = commands.run(
+        "-m", "tests.training.strategy.drive_worker", str(tmp_path)
     )
     # Weights, slots and memory are compared there.
     assert done.returncode == 0, done.stderr[-2000:]

@@ -43,7 +43,7 @@ def draw(stream, seq_len, reuse_len, options, slots=None, seed=0):
     rng = np.random.default_rng(seed)
     cut = sg.make_segments(stream, len(stream), seq_len, reuse_len, rng)
     token_places = sg.places(cut, seq_len, reuse_len)
-    starts = sg.gather_words(stream, token_places, len(cut), seq_len)
+    starts = sg.gather_words(stream, cut, seq_len, reuse_len)
     targets = balanced_spans.draw_targets(
         starts, cut, reuse_len, slots or seq_len, options, rng
     )
@@ -111,7 +111,7 @@ def test_words_of_targets_are_the_budget(alpha, beta):
     stream = text(6000, 2)
     options = SpanOptions(alpha, beta)
     cut, token_places, targets = draw(stream, 128, 64, options)
-    starts = sg.gather_words(stream, token_places, len(cut), 128)
+    starts = sg.gather_words(stream, cut, 128, 64)
     starts[:, 64] |= cut.a_len > 0
     starts[:, 0] |= cut.reuse > 0
     rows = np.flatnonzero(cut.b_len)
@@ -188,9 +188,7 @@ def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
     inside = np.zeros(targets.size, bool)
     inside[token_places.position] = True
     assert not targets.reshape(-1)[~inside].any()
-    empty = sg.gather_words(
-        stream, sg.places(lanes, seq_len, reuse_len), len(lanes), seq_len
-    )
+    empty = sg.gather_words(stream, lanes, seq_len, reuse_len)
     again = balanced_spans.draw_targets(
         empty, lanes, reuse_len, slots, options, np.random.default_rng(seed)
     )
@@ -201,7 +199,7 @@ def test_surplus_is_cut_between_words():
     stream = text(8000, 5)
     cut, token_places, targets = draw(stream, 64, 32, SpanOptions(), 6)
     assert targets.sum(1).max() == 6
-    starts = sg.gather_words(stream, token_places, len(cut), 64)
+    starts = sg.gather_words(stream, cut, 64, 32)
     after = targets[:, 1:31] & ~starts[:, 1:31]  # not the first piece
     assert targets[:, :30][after].all()
 
@@ -215,3 +213,77 @@ def test_long_spans_are_as_rare_as_the_options_say():
     assert alike.tolist() == pytest.approx([1 / 3] * 3)
     options = SpanOptions(span_unit="single")
     assert balanced_spans.span_lengths(options)[0].tolist() == [1]
+
+
+def _plain_ring(starts, segments, reuse_len, rng):
+    """Places of each row's units from the drawn one on, unit by unit."""
+    rows = []
+    chance = iter(rng.random(int((starts.any(1)).sum())))
+    for row, hot in enumerate(starts):
+        places = np.flatnonzero(hot)
+        if not len(places):
+            continue
+        sep = reuse_len + segments.a_len[row]
+        tokens = [int(p - (p > sep)) for p in places]
+        length = int(
+            segments.reuse[row] + segments.a_len[row] + segments.b_len[row]
+        )
+        turn = int(next(chance) * len(tokens))
+        turned = tokens[turn:] + [t + length for t in tokens[:turn]]
+        rows.append([t - tokens[turn] for t in turned] + [length])
+    return rows
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    words=st.integers(1, 300),
+    seq_len=st.integers(8, 70),
+    share=st.floats(0, 0.6),
+    seed=st.integers(0, 999),
+)
+def test_the_ring_is_that_of_the_plain_form(words, seq_len, share, seed):
+    stream = text(words, seed)
+    reuse_len = int(share * (seq_len - 5))
+    cut, *_ = draw(stream, seq_len, reuse_len, SpanOptions(), 9, seed)
+    cut = sg.pad_to_lanes(cut, 3)
+    starts = sg.gather_words(stream, cut, seq_len, reuse_len)
+    rng = np.random.default_rng(seed)
+    ring = balanced_spans._turn(starts, cut, reuse_len, rng)
+    wanted = _plain_ring(starts, cut, reuse_len, np.random.default_rng(seed))
+    assert ring.units.tolist() == [len(row) - 1 for row in wanted]
+    assert ring.place.tolist() == [t for row in wanted for t in row]
+    assert ring.length.tolist() == [row[-1] for row in wanted]
+
+
+@pytest.mark.parametrize(
+    "alpha, beta, longest", [(6, 1, 5), (5, 2, 3), (2, 1, 1)]
+)
+def test_spans_begin_where_the_plain_form_has_them(alpha, beta, longest):
+    stream = text(3000, 4)
+    options = SpanOptions(alpha, beta, max_span=longest)
+    rng = np.random.default_rng(1)
+    cut = sg.make_segments(stream, len(stream), 96, 40, rng)
+    starts = sg.gather_words(stream, cut, 96, 40)
+    ring = balanced_spans._turn(starts, cut, 40, rng)
+    contexts = balanced_spans._tile(ring, options, rng)
+    begins = balanced_spans._place(
+        ring, contexts, options, np.random.default_rng(2)
+    )
+    place, spread, tables = ring.place, [], []
+    for row, begin, length, count in zip(
+        contexts.ring, contexts.begin, contexts.length, contexts.count,
+        strict=True,
+    ):  # fmt: skip
+        at = int(ring.first[row] + begin)
+        choices = range(length - count + 1)
+        pieces = [int(place[at + c + count] - place[at + c]) for c in choices]
+        tables.append((at, sorted(choices, key=lambda c: (pieces[c], c))))
+        spread.append(max(pieces) - min(pieces))
+    chance = balanced_spans._even(
+        contexts.ring, np.array(spread), np.random.default_rng(2)
+    )
+    wanted = [
+        at + order[int(u * len(order))]
+        for u, (at, order) in zip(chance, tables, strict=True)
+    ]
+    assert begins.tolist() == wanted

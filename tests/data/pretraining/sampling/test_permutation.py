@@ -87,3 +87,42 @@ def test_mask_of_a_hand_written_order():
         [0, 1, 0, 1, 0],
         [0, 1, 0, 1, 0],
     ]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    rows=st.integers(0, 5),
+    seq_len=st.integers(1, 40),
+    cut=st.floats(0, 1),
+    perm_size=st.integers(0, 6),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 999),
+)
+def test_ranks_are_those_of_the_plain_form(
+    rows, seq_len, cut, perm_size, share, seed
+):
+    reuse_len = int(cut * seq_len)
+    ordered = np.random.default_rng(seed).random((rows, seq_len)) < share
+    rng = np.random.default_rng(seed)
+    ranks = permutation.draw_ranks(ordered, reuse_len, rng, perm_size)
+    chance = iter(np.random.default_rng(seed).random(int(ordered.sum())))
+    for row, hot in zip(ranks, ordered, strict=True):
+        keys = {}
+        for i in np.flatnonzero(hot).tolist():
+            second = i >= reuse_len
+            chunk = (i - reuse_len * second) // perm_size if perm_size else 0
+            keys[i] = (second, chunk, next(chance))
+        wanted = np.where(np.arange(seq_len) < reuse_len, -1, reuse_len)
+        for second in (False, True):
+            order = sorted(i for i in keys if keys[i][0] == second)
+            for rank, i in enumerate(sorted(order, key=keys.get)):
+                wanted[i] = rank + second * (reuse_len + 1)
+        assert row.tolist() == wanted.tolist()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rows=st.integers(0, 6), columns=st.integers(1, 9), seed=st.integers())
+def test_row_counts(rows, columns, seed):
+    hot = np.random.default_rng(abs(seed)).random((rows, columns)) < 0.4
+    counts = permutation.row_counts(np.flatnonzero(hot), hot.shape)
+    assert counts.tolist() == hot.sum(1).tolist()

@@ -62,9 +62,13 @@ def test_invariants(n, documents, sentences, reuse_len, second, seed):
     # Positions: what the layout calls real is what was gathered.
     lanes = sg.pad_to_lanes(cut, 4)
     assert len(lanes) % 4 == 0
+    ids = sg.gather(stream, lanes, seq_len, reuse_len, SymbolIds())
+    starts = sg.gather_words(stream, lanes, seq_len, reuse_len)
     found = sg.places(lanes, seq_len, reuse_len)
-    ids = sg.gather(stream, found, lanes, seq_len, reuse_len, SymbolIds())
-    starts = sg.gather_words(stream, found, len(lanes), seq_len)
+    plain = np.full(ids.shape, -1)
+    plain.reshape(-1)[found.position] = found.token
+    rows = sg.text_rows(np.arange(n), -1, lanes, seq_len, reuse_len)
+    assert (rows == plain).all()
     text = layout_text(ids)
     assert (starts[text] == stream.words[ids[text] - 10]).all()
     assert not starts[~text].any()
