@@ -37,7 +37,6 @@ def within(
     Args:
       interval: "> 0", ">= 1", or "[0, 1)" with either bracket at either end.
       form: how the message writes a name.
-      whole: only whole numbers.
 
     Raises:
       UserError: names the first value outside.
@@ -54,12 +53,9 @@ def within(
 
 
 def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:
-    """Requires `name` to be one of `choices`, for every `name=choices`.
+    """Requires `name`, or each part of it, to be one of `choices`.
 
-    Each part of a tuple is required to be one of them.
-
-    Raises:
-      UserError: names the first value that is not.
+    Raises UserError with the first value that is not.
     """
     for name, value in _given(holder, choices):
         known = tuple(choices[name])
@@ -69,22 +65,14 @@ def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:
 
 
 def true_or_false(holder: Any, *names: str, form: str = FIELD) -> None:
-    """Requires bools.
-
-    Raises:
-      UserError: names the first value that is none.
-    """
+    """Requires bools; raises UserError with the first value that is none."""
     for name, value in _given(holder, names):
         if not isinstance(value, bool):
             _refuse(form.format(name), "true or false", value)
 
 
 def distinct(holder: Any, name: str, noun: str) -> None:
-    """Requires that a list of the command line names nothing twice.
-
-    Raises:
-      UserError: it does.
-    """
+    """Raises UserError where a list of the command line names one twice."""
     values = getattr(holder, name)
     require(
         len(set(values)) == len(values),
@@ -93,11 +81,7 @@ def distinct(holder: Any, name: str, noun: str) -> None:
 
 
 def weights(holder: Any, name: str, count: int, noun: str) -> None:
-    """Requires positive numbers: none, or `count`, one per `noun`.
-
-    Raises:
-      UserError: there are more or fewer, or one is not positive and finite.
-    """
+    """Requires positive, finite numbers: none, or `count`, one per `noun`."""
     values = getattr(holder, name)
     require(
         len(values) in (0, count),

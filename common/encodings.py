@@ -18,11 +18,7 @@ _MARKS = {
 
 
 def refusal(first: bytes) -> str | None:
-    """Why a file is no UTF-8 text; None where its first bytes do not say so.
-
-    Args:
-      first: the first bytes of the file, four or more where it has them.
-    """
+    """Why a file is no UTF-8 text, by its first four bytes; None: no reason."""
     for mark, name in _MARKS.items():
         if first.startswith(mark):
             return f"the file is {name} by its first bytes; {_convert(name)}"
@@ -46,8 +42,7 @@ def other_line_ends(first: bytes) -> str | None:
 def decode(data: bytes, where: str) -> str:
     """Text of a whole file: lines end with LF, no byte order mark.
 
-    Raises:
-      UserError: another encoding, other line ends; names the line.
+    Raises UserError with the line: another encoding, other line ends.
     """
     if problem := refusal(data[:4]) or other_line_ends(data):
         raise UserError(f"{where}:1: {problem}")

@@ -15,11 +15,7 @@ OWN = "DejaVu Sans"  # comes with Matplotlib
 def new(
     rows: int = 1, columns: int = 1, **options: Any
 ) -> "tuple[Figure, Any]":
-    """A figure and its axes, an array [rows, columns].
-
-    Args:
-      **options: of `matplotlib.figure.Figure`.
-    """
+    """A figure (`matplotlib.figure.Figure`) and its axes [rows, columns]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -31,9 +27,7 @@ def new(
 def caption(figure: "Figure", *lines: str) -> None:
     """What every figure of a measurement says above its axes.
 
-    Args:
-      figure: of `new`.
-      *lines: what n is, what a point and a bar are, the command that made it.
+    What n is, what a point and a bar are, the command that made it.
     """
     figure.suptitle("\n".join(map(literal, lines)), fontsize=9)
 

@@ -59,11 +59,8 @@ def writing(path: str) -> Iterator[None]:
 def check_output(path: str) -> None:
     """Before work that takes long: a new file can be made where `path` will be.
 
-    Args:
-      path: a file or folder to be; the folders above it need not be there.
-
-    Raises:
-      OSError: as the first write would.
+    The folders above it need not be there. Raises OSError as the first write
+    would.
     """
     if is_remote(path):
         return  # a bucket says so at the first write only
@@ -78,11 +75,7 @@ def check_output(path: str) -> None:
 
 
 def refuse_input(output: str, inputs: Iterable[str]) -> None:
-    """What is read is not replaced by what is made of it.
-
-    Raises:
-      UserError: the output is one of them, by whatever name.
-    """
+    """Raises UserError where the output is an input, by whatever name."""
     for path in inputs if output else ():
         same = path == output
         if not is_remote(path) and not is_remote(output):
@@ -116,13 +109,8 @@ def final_name(path: str) -> str:
 def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a temporary sibling and renames it to `path` when all went well.
 
-    Args:
-      path: destination, local or `tf.io.gfile`.
-      mode: "wb" or "w" (UTF-8).
-
-    Yields:
-      A writable file. After an exception the temporary file is removed and
-      `path` is as it was.
+    Text is UTF-8. After an exception the temporary file is removed and `path`
+    is as it was.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"`mode` must be 'wb' or 'w', received {mode!r}")
@@ -161,12 +149,7 @@ def atomic_path(path: str) -> Iterator[str]:
 
     For libraries that take a name and no open file. Some make their files for
     the owner alone; `path` gets the mode that `open` would have given it.
-
-    Args:
-      path: destination, local or `tf.io.gfile`.
-
-    Yields:
-      A local name. After an exception nothing is left and `path` is as it was.
+    After an exception nothing is left and `path` is as it was.
     """
     if is_remote(path):
         with tempfile.TemporaryDirectory() as folder:
@@ -222,8 +205,7 @@ def write_json(path: str, value: Any) -> None:
 def read_json_object(path: str, hint: str) -> dict[str, Any]:
     """The object in a JSON file.
 
-    Raises:
-      UserError: missing, no JSON, JSON of another type, or too much of it.
+    Raises UserError: missing, no JSON, JSON of another type, or too much of it.
     """
     try:
         with open_binary(path) as f:
@@ -276,11 +258,7 @@ def _as_os_errors() -> Iterator[None]:
 
 
 def _ask(path: str, local: Callable[[str], Any], remote: str) -> Any:
-    """`local(path)`, or the function `remote` of `tf.io.gfile`.
-
-    Raises:
-      OSError: as Python's own functions do.
-    """
+    """`local(path)`, or `remote` of `tf.io.gfile`; raises OSError."""
     if not is_remote(path):
         return local(path)
     import tensorflow as tf
@@ -325,12 +303,9 @@ def list_names(path: str) -> list[str]:
 
 
 def beginning_with(prefix: str) -> list[str]:
-    """Paths of the files and folders whose path begins so, sorted.
+    """Paths of the files and folders whose path begins so, sorted; maybe none.
 
     A user's path is never a pattern: `[ ] * ?` are signs like all others.
-
-    Returns:
-      Empty where there is no such folder.
     """
     folder, start = os.path.split(prefix)
     try:
@@ -350,11 +325,8 @@ def plain_folder(folder: str) -> str:
 
     TensorFlow's readers of checkpoints and SavedModels take the path for a
     pattern, so they find nothing in a folder with `[`, `*`, `?` or a backslash
-    in its path. What is written or listed needs no such path.
-
-    Returns:
-      `folder` itself where it has no such sign; else a path by descriptor,
-      for this process alone.
+    in its path. What is written or listed needs no such path. A path by
+    descriptor, for this process alone; `folder` itself where it has no sign.
 
     Raises:
       UserError: there is no such path (a bucket, a system without /proc).

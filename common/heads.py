@@ -26,44 +26,38 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class HeadSpec:
-    """What belongs to a head.
+    """What belongs to a head."""
 
-    Attributes:
-      name: as in `task.json`, flags and reports.
-      model: its task model, "module:class".
-      objective: its loss and outputs, "module:class"; "" = it is not trained.
-      signatures: what an export of it can be asked, "module:function"; "" =
-        it has none.
-      metric: picks the best checkpoint of a run; larger is better. "" = no
-        command asks for one.
-      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`;
-        {} also where they are others: `PRETRAIN_BATCH`, streams.
-      model_options: keyword arguments of the model that make it this head.
-      reads_segments: it can be trained on long documents, segment by segment.
-      marker: canonical names and attribute path of a variable that only it
-        has; () where its weights are those of another head.
-      scopes: patterns of the scopes that its variables have by canonical name.
-      hf_class: its class in Hugging Face folders, after the encoder's name.
-      hf_names: canonical name -> (their name, is it a transposed kernel).
-      counts_outputs: the last axis of `marker` is the number of labels.
-      encoders: `model_type`s that it can stand on; () = any.
-    """
-
-    name: str
-    model: str
+    name: str  # as in `task.json`, flags and reports
+    model: str  # its task model, "module:class"
+    # its loss and outputs, "module:class"; "" = it is not trained
     objective: str = ""
+    # what an export of it can be asked, "module:function"; "" = it has none
     signatures: str = ""
+    # picks the best checkpoint of a run; larger is better. "" = no command asks
+    # for one.
     metric: str = ""
+    # what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`; {}
+    # also where they are others: `PRETRAIN_BATCH`, streams
     fields: dict[str, Field] = dataclasses.field(default_factory=dict)
+    # keyword arguments of the model that make it this head
     model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    # it can be trained on long documents, segment by segment
     reads_segments: bool = False
+    # canonical names and attribute path of a variable that only it has; ()
+    # where its weights are those of another head
     marker: tuple[str, ...] = ()
+    # patterns of the scopes that its variables have by canonical name
     scopes: tuple[str, ...] = ()
+    # its class in Hugging Face folders, after the encoder's name
     hf_class: str = ""
+    # canonical name -> (their name, is it a transposed kernel)
     hf_names: dict[str, tuple[str, bool]] = dataclasses.field(
         default_factory=dict
     )
+    # the last axis of `marker` is the number of labels
     counts_outputs: bool = False
+    # `model_type`s that it can stand on; () = any
     encoders: tuple[str, ...] = ()
 
 
@@ -244,11 +238,7 @@ HEADS = {row.name: row for row in _ROWS}
 
 
 def get(name: str) -> HeadSpec:
-    """The row of a head.
-
-    Raises:
-      UserError: there is no such head; the message lists them.
-    """
+    """The row of a head; UserError lists the heads where there is none."""
     if name not in HEADS:
         raise UserError(f"head must be one of {list(HEADS)}, received {name!r}")
     return HEADS[name]

@@ -53,8 +53,6 @@ def held(
     """Holds an output for this process, which may hold it several times.
 
     Args:
-      output: a folder, which is made, or a file.
-      is_folder: which of both.
       wait: wait for the process that holds it; else that is an error.
       say: takes lines for the user; standard error if not given.
 
@@ -92,9 +90,7 @@ def held(
 def remove_leftovers(folder: str, name: str) -> None:
     """What killed processes left; the lock, which is held, says that all are.
 
-    Args:
-      folder: with the output; of remote ones nothing is removed.
-      name: regular expression of the output's name.
+    Of remote folders nothing is removed.
     """
     if files.is_remote(folder):
         return

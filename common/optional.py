@@ -9,11 +9,7 @@ from common.errors import UserError
 def load(name: str, purpose: str, requirements: str) -> ModuleType:
     """The package, which the requirements file pins.
 
-    Args:
-      purpose: what needs it, as the error begins.
-
-    Raises:
-      UserError: it is not installed.
+    Raises UserError, which begins with `purpose`: it is not installed.
     """
     try:
         return importlib.import_module(name)

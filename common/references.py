@@ -13,12 +13,7 @@ def resolve(reference: str) -> Any:
 
 
 def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """`__getattr__` of a package that imports a name when it is asked for.
-
-    Args:
-      package: its `__name__`.
-      modules: name -> the module that defines it.
-    """
+    """`__getattr__` of a package that imports a name when it is asked for."""
 
     def __getattr__(name: str) -> Any:
         if name not in modules:

@@ -23,57 +23,38 @@ FOLDER, VOCABULARY, CONFIG = "folder", "vocabulary", "config"
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """A trained model keeps the value, in its task.json.
+    """A trained model keeps the value, in its task.json."""
 
-    Attributes:
-      part: `HEAD`, `DATA` or "" for a field of `TaskSpec`.
-      meaning: another value would make it another model; else it may be
-        changed (lengths, lists of answers, names of columns) and is said.
-      before: the value of a task.json that was written before it was kept.
-      key: its name in `part`; "" = that of the field.
-    """
-
-    part: str
+    part: str  # `HEAD`, `DATA` or "" for a field of `TaskSpec`
+    # another value would make it another model; else it may be changed
+    # (lengths, lists of answers, names of columns) and is said
     meaning: bool
+    # the value of a task.json that was written before it was kept
     before: Any = UNKNOWN
-    key: str = ""
+    key: str = ""  # its name in `part`; "" = that of the field
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What a field's type and default do not say.
+    """What a field's type and default do not say."""
 
-    Attributes:
-      help: what the value means, for `--help` and the documentation.
-      bounds: interval as `checks.within` takes it; "" = any number.
-      choices: the values that a string may have; () = any.
-      flag: name of the flag; "" = that of the field.
-      kept: where a trained model keeps it; None = it does not.
-      often: most people who use the command need it: `--help` shows it.
-      released: it may be a name on Hugging Face's hub: `FOLDER` with its
-        weights, or the `VOCABULARY` or `CONFIG` of one; "" = it may not.
-      repeated: each use of the flag gives one value of a tuple, which may
-        hold commas.
-    """
-
-    help: str
-    bounds: str = ""
+    help: str  # what the value means, for `--help` and the documentation
+    bounds: str = ""  # interval as `checks.within` takes it; "" = any number
     choices: tuple[str, ...] = ()
-    flag: str = ""
+    flag: str = ""  # name of the flag; "" = that of the field
+    # where a trained model keeps it; None = it does not
     kept: Kept | None = None
+    # most people who use the command need it: `--help` shows it
     often: bool = False
+    # it may be a name on Hugging Face's hub: `FOLDER` with its weights, or the
+    # `VOCABULARY` or `CONFIG` of one; "" = it may not
     released: str = ""
+    # each use of the flag gives one value of a tuple, which may hold commas
     repeated: bool = False
 
 
 def setting(default: Any, help: str, **more: Any) -> Any:
-    """A dataclass field with a `Setting`.
-
-    Args:
-      default: of the field; `REQUIRED` = it has none.
-      help: see `Setting`.
-      **more: other attributes of `Setting`.
-    """
+    """A dataclass field with a `Setting`; `REQUIRED` = it has no default."""
     if "choices" in more:
         more["choices"] = tuple(more["choices"])
     return dataclasses.field(
@@ -93,10 +74,8 @@ def settings_of(options: Any) -> dict[str, Setting]:
 def check(options: Any) -> None:
     """Requires every setting to be within its bounds and choices.
 
-    None passes where the field's type or default allows it.
-
-    Raises:
-      UserError: names the first flag whose value is not.
+    None passes where the field's type or default allows it. Raises UserError
+    with the first flag whose value does not pass.
     """
     fields = {field.name: field for field in dataclasses.fields(options)}
     for name, one in settings_of(options).items():
@@ -108,6 +87,13 @@ def check(options: Any) -> None:
             checks.within(options, one.bounds, name, form=form)
         if one.choices:
             checks.one_of(options, form, **{name: one.choices})
+
+
+class Checked:
+    """Base of dataclasses of which the settings are all that is checked."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def _takes_none(field: dataclasses.Field) -> bool:

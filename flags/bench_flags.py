@@ -18,6 +18,7 @@ SUITES = (
     "ranking",
     "packing",
     "encoders",
+    "small",
     "onnxruntime",
     "long_rows",
     "scaling",

@@ -141,9 +141,6 @@ def _kind(annotation: Any) -> Any:
 def build(cls, **given):
     """Options of a dataclass.
 
-    Args:
-      **given: fields whose value is not that of their flag.
-
     Returns:
       `cls` with every other setting from its flag, lists as tuples of the
       field's type; a setting that the command has no flag for keeps its

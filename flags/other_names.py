@@ -128,13 +128,12 @@ NAMES = {
 def hint(argv: list[str], known) -> str | None:
     """A line about all flags of `argv` that this command does not have.
 
+    None where none is unknown, and where the one that is has no name here:
+    absl then names those that are spelled alike.
+
     Args:
       known: has the names of this command's flags (`in`); absl's `FLAGS` also
         says which take a value of their own.
-
-    Returns:
-      None where none is unknown, and where the one that is has no name here:
-      absl then names those that are spelled alike.
     """
     lines, named = [], False
     arguments = iter(argv)

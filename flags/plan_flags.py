@@ -62,12 +62,7 @@ class JobOptions:
 
 @dataclasses.dataclass(frozen=True)
 class PlanOptions:
-    """What to compile, for which chip, and what to extrapolate.
-
-    Attributes:
-      layers: two numbers, at least 2. () = all layers.
-      job: what a whole job would need besides; pretraining only.
-    """
+    """What to compile, for which chip, and what to extrapolate."""
 
     config: EncoderConfig
     task: str = setting("pretrain", "Which training step.", choices=TASKS)
@@ -99,6 +94,7 @@ class PlanOptions:
     length_buckets: str = setting(
         "", "Compile a fine-tuning step with these lengths as branches."
     )
+    # two numbers, at least 2. () = all layers.
     layers: tuple[int, ...] = setting(
         (),
         "Compile the step with so many and so many layers only (2,4) and draw "
@@ -107,6 +103,7 @@ class PlanOptions:
     cache_dir: str | None = setting(
         None, "Keep what the compiler said here, by program."
     )
+    # what a whole job would need besides; pretraining only
     job: JobOptions | None = None
     step_seconds: float | None = setting(
         None,
@@ -161,11 +158,7 @@ def define() -> None:
 
 
 def from_flags() -> PlanOptions:
-    """The parsed flags as options.
-
-    Raises:
-      UserError: values that do not fit each other.
-    """
+    """The parsed flags; UserError where values do not fit each other."""
     path, known = FLAGS.model_config_path, {}
     if bool(path) == bool(FLAGS.recipe):
         raise UserError("give --model_config_path or --recipe, one of them")

@@ -9,7 +9,7 @@ from common.settings import (
     FOLDER,
     REQUIRED,
     VOCABULARY,
-    check,
+    Checked,
     setting,
 )
 from common.weights.weights_line import choice_setting
@@ -18,15 +18,8 @@ FORMATS = ("tf1", "hf", "native")
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvertOptions:
-    """Options of `modeling.convert_checkpoint`.
-
-    Attributes:
-      labels: names of the outputs for "hf"; () = what the input's
-        configuration says.
-      task: head by the input's task.json, for "hf"; "" = there is none.
-      head_options: of that head (`summary_type`, ...); None = not known.
-    """
+class ConvertOptions(Checked):
+    """Options of `modeling.convert_checkpoint`."""
 
     from_format: str = setting(
         REQUIRED,
@@ -62,17 +55,17 @@ class ConvertOptions:
         "config.json of a larger model of the same kind (bert, albert, "
         "modernbert) that begins with these weights, tiled from the middle.",
     )
+    # names of the outputs for "hf"; () = what the input's configuration says
     labels: tuple[str, ...] = ()
+    # head by the input's task.json, for "hf"; "" = there is none
     task: str = ""
+    # of that head (`summary_type`, ...); None = not known
     head_options: dict[str, Any] | None = None
     checkpoint_choice: str = choice_setting()
 
-    def __post_init__(self):
-        check(self)
-
 
 @dataclasses.dataclass(frozen=True)
-class ExplainOptions:
+class ExplainOptions(Checked):
     """Options of `modeling.explain_permutation`."""
 
     text: str = setting(REQUIRED, "The sentence to explain.")
@@ -108,9 +101,6 @@ class ExplainOptions:
         0, "Graph: predict only so many, the last of the order; 0 = all."
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclasses.dataclass(frozen=True)
 class DependencyOptions:
@@ -125,18 +115,11 @@ class DependencyOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class AverageOptions:
-    """A mean of checkpoints.
-
-    Raises:
-      UserError: `last` is not positive.
-    """
+class AverageOptions(Checked):
+    """A mean of checkpoints; UserError where `last` is not positive."""
 
     model_dir: str = setting(
         REQUIRED, "Folder of a run with several checkpoints."
     )
     output: str = setting(REQUIRED, "New model folder.")
     last: int = setting(5, "So many of its newest checkpoints.", bounds=">= 1")
-
-    def __post_init__(self):
-        check(self)

@@ -35,14 +35,7 @@ def main() -> None:
 
 
 def write_text(folder, config, head, longest: int | None = None):
-    """A `conversion.TextWriter`.
-
-    Args:
-      folder: with the vocabulary.
-      config: of the encoder.
-      head: of the model.
-      longest: rows of the task; None = what the encoder has places for.
-    """
+    """A `conversion.TextWriter`; `longest` rows, None = as it has places."""
     kinds = getattr(config, "type_vocab_size", None)
     places = getattr(config, "max_position_embeddings", None)
     symbols, lines = hf_folder.write(

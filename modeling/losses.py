@@ -53,10 +53,8 @@ def weighted_sums(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """(loss sum, weight sum, weighted count of right answers), float32.
 
-    Args:
-      logits: [..., V].
-      targets: int [...].
-      weights: [...], 0 for slots that do not count.
+    Of logits [..., V], targets int [...] and weights, 0 for slots that do not
+    count.
     """
     weights = tf.cast(weights, tf.float32)
     losses = token_losses(logits, targets)

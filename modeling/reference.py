@@ -22,17 +22,11 @@ XLNET, TRANSFORMER_XL = "model/transformer/", "transformer/"
 
 
 class Reference(NamedTuple):
-    """What a segment gives.
+    """What a segment gives."""
 
-    Attributes:
-      content: h, [B, T, D].
-      query: g, [B, P, D]; None without targets.
-      memory: L tensors [B, M', D], what the next segment sees.
-    """
-
-    content: tf.Tensor
-    query: tf.Tensor | None
-    memory: list[tf.Tensor]
+    content: tf.Tensor  # h, [B, T, D]
+    query: tf.Tensor | None  # g, [B, P, D]; None without targets
+    memory: list[tf.Tensor]  # L tensors [B, M', D], what the next segment sees
 
 
 def order_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
@@ -67,7 +61,6 @@ def xlnet(
 
     Args:
       config: `XLNetConfig`.
-      weights: see above.
       input_ids: int [B, T].
       segment_ids: int [B, T]; None = one segment.
       input_mask: [B, T], 1 = real token.
@@ -113,7 +106,6 @@ def transformer_xl(
     Args:
       config: `TransformerXLConfig` with encoding "relative", E = D and one
         softmax.
-      weights, input_ids, memory, memory_length: see `xlnet`.
 
     Returns:
       The encoder's output, and logits [B, T, V] of each token's successor.
@@ -173,7 +165,6 @@ def _layers(
 
     Args:
       config, weights, memory, targets: see `xlnet`.
-      scope: of the variables.
       h, g: [B, T, D], and [B, P, D] or None.
       rows: R, whether segments differ, what is hidden; [B or 1, T, K, ...].
     """

@@ -10,6 +10,7 @@ import glob
 import json
 import math
 import os
+import statistics
 from typing import Any
 
 from absl import flags
@@ -21,33 +22,22 @@ from flags import app
 FLAGS = flags.FLAGS
 AVERAGED_STEPS = 20
 STARTS = ("pretrained", "random")
+_CURE = "run `bash scripts/quickstart.sh` to its end"
 
 
-def read_json(path: str) -> Any:
-    """The content of a JSON file; UserError if it is not there."""
-    if not os.path.exists(path):
-        raise UserError(
-            f"{path} does not exist: run `bash scripts/quickstart.sh` to its end"
-        )
-    with open(path, encoding="utf-8") as f:
-        return json.load(f)
+def read_json(path: str) -> dict[str, Any]:
+    """The object in a JSON file; UserError if it is not there."""
+    return files.read_json_object(path, _CURE)
 
 
 def read_rows(path: str) -> list[dict]:
     """Rows of a JSON-lines file or, by its name, of a table with a header."""
     if not os.path.exists(path):
-        raise UserError(
-            f"{path} does not exist: run `bash scripts/quickstart.sh` to its end"
-        )
+        raise UserError(f"{path} does not exist: {_CURE}")
     with open(path, encoding="utf-8", newline="") as f:
         if path.endswith(".tsv"):
             return list(csv.DictReader(f, delimiter="\t"))
         return [json.loads(line) for line in f]
-
-
-def mean(values: list[float]) -> float:
-    """Arithmetic mean of at least one value."""
-    return math.fsum(values) / len(values)
 
 
 def pretraining(folder: str) -> dict[str, float]:
@@ -61,7 +51,7 @@ def pretraining(folder: str) -> dict[str, float]:
     return {
         "steps": len(losses),
         "loss_start": losses[0],
-        "loss_end": mean(losses[-AVERAGED_STEPS:]),
+        "loss_end": statistics.fmean(losses[-AVERAGED_STEPS:]),
         "log_vocabulary": math.log(manifest["vocab_size"]),
         "unigram_entropy": manifest["unigram"]["train_entropy"],
         "held_out_before": held_out[0]["perplexity"],

@@ -68,8 +68,7 @@ def by_themselves(
 ) -> Iterator[dict]:
     """Answers of a masked language model.
 
-    Raises:
-      UserError: an option that asks for an order or a joint probability.
+    Raises UserError: an option that asks for an order or a joint probability.
     """
     from serving.generation.masked_fill import MaskedFiller
 

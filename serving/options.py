@@ -84,13 +84,9 @@ class PredictOptions:
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleOptions:
-    """SavedModels that answer together.
+    """SavedModels that answer together."""
 
-    Attributes:
-      rows: what is answered, and where answers go.
-    """
-
-    rows: PredictOptions
+    rows: PredictOptions  # what is answered, and where answers go
     ensemble: tuple[str, ...] = setting(
         REQUIRED,
         "Exported version folders, or their parents, of the same task.",
@@ -107,11 +103,7 @@ class EnsembleOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-    """Export of a model directory.
-
-    Attributes:
-      text: what is said about text handling; records rule.
-    """
+    """Export of a model directory."""
 
     model_dir: str = setting(
         REQUIRED,
@@ -143,6 +135,7 @@ class ExportOptions:
     model_name: str = setting(
         "xlnet", "Name in the warm-up requests, TF-Serving's --model_name."
     )
+    # what is said about text handling; records rule
     text: TextChoice | None = None
     check: bool = setting(
         True, "Load the result in a fresh process and compare its answers."
@@ -174,11 +167,7 @@ class ExportOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """How the local server takes requests.
-
-    Attributes:
-      max_numbers: numbers of one row's array.
-    """
+    """How the local server takes requests."""
 
     model_name: str = setting(
         "", "NAME of /v1/models/NAME. Default: the encoder's, such as bert."
@@ -212,7 +201,7 @@ class ServerOptions:
     )
     max_chars: int = max_chars_setting()
     max_instances: int = setting(64, "Rows of one request.", bounds=">= 1")
-    max_numbers: int = 1_000_000
+    max_numbers: int = 1_000_000  # numbers of one row's array
     max_tokens: int = setting(
         0,
         "Rows x length that run together, memory slots included; a longer "

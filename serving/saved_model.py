@@ -54,10 +54,6 @@ class SavedModel:
       directory: a version folder, or its parent (the highest number is taken).
       trust: load what `serving.exported.graph_check` would refuse.
 
-    Attributes:
-      version_dir: the folder that was loaded.
-      description: content of `signature.json`.
-
     Raises:
       UserError: no SavedModel of ours is there, it is damaged, or it holds
         what our exports do not.
@@ -96,11 +92,7 @@ class SavedModel:
         return weights_line(path, about.get("why", ""))
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
-        """Input name -> dtype and shape.
-
-        Raises:
-          UserError: no such signature.
-        """
+        """Input name -> dtype and shape; UserError: no such signature."""
         known = self.description["signatures"]
         if signature not in known:
             raise UserError(
@@ -137,15 +129,9 @@ class SavedModel:
         signature: str = RAW,
         stop: Stop | None = None,
     ) -> dict[str, np.ndarray]:
-        """Runs one batch.
+        """Runs one batch, of nested lists or arrays by input name, batch first.
 
-        Args:
-          inputs: name -> nested lists or arrays, batch first.
-          signature: which function.
-          stop: ends the run from another thread.
-
-        Returns:
-          Output name -> array; strings are bytes objects.
+        Output name -> array; strings are bytes objects.
         """
         wanted = self.inputs(signature)
         if set(wanted) != set(inputs):
@@ -167,11 +153,7 @@ class SavedModel:
 
 
 def _example(spec: Mapping):
-    """A small value of an input.
-
-    Raises:
-      UserError: the input takes no small one.
-    """
+    """A small value of an input; UserError where it takes no small one."""
     shape = [1 if size is None else size for size in spec["shape"]]
     if spec["dtype"] != "string":
         if math.prod(shape) > limits.MAX_NUMBERS:
@@ -336,11 +318,7 @@ def _problem_of(value) -> str:
 
 
 def _difference(described: Mapping, found: Mapping) -> str:
-    """How `signature.json` and the graph differ, or "".
-
-    Args:
-      found: those of `saved_model.pb`, by name.
-    """
+    """How `signature.json` and the graph's signatures differ, or ""."""
     for name, signature in described.items():
         if name not in found:
             return f"signatures.{name}: the graph has no such function"

@@ -29,15 +29,11 @@ MEMORY = 384
 
 
 class Scored(NamedTuple):
-    """A text.
-
-    Attributes:
-      log_probs: float32 [orders, scored pieces].
-    """
+    """A text."""
 
     tokens: int
     pieces: list[str]
-    log_probs: np.ndarray
+    log_probs: np.ndarray  # float32 [orders, scored pieces]
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from tests.helpers import layers
 
 FILES = layers.source_files()
 MODULES = {layers.module_name(path) for path in FILES}
+TEST_FILES = [*layers.ROOT.glob("tests/**/test_*.py")]
 
 
 @pytest.mark.parametrize("check", layers.CHECKS, ids=lambda c: c.__name__)
@@ -213,3 +214,78 @@ def test_no_public_name_is_used_by_tests_alone():
         layers.trees() | {"common.planted": planted}, scripts
     )
     assert "common.planted.nobody_calls_me" in found
+
+
+# Product files with code and without the mirrored test, by top folder: a
+# number falls when a mirror is written, and never grows.
+WITHOUT_MIRROR = {
+    "benchmarks": 36,
+    "common": 0,
+    "data": 1,
+    "flags": 0,
+    "modeling": 4,
+    "scripts": 7,
+    "serving": 43,
+    "studies": 9,
+    "tools": 19,
+    "training": 40,
+    "xlnet_tf2": 1,
+}
+
+
+def has_code(tree: ast.Module) -> bool:
+    """Whether a file holds more than constants and signatures of protocols."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            last = node.body[-1]
+            text = isinstance(last, ast.Expr) and isinstance(
+                last.value, ast.Constant
+            )
+            if not text:  # a docstring or `...` alone is a signature
+                return True
+    return False
+
+
+def without_mirror(trees, tests) -> dict[str, list[str]]:
+    """Top folder -> files a/b/c.py that lack tests/a/b/test_c.py.
+
+    Args:
+      trees: path below the root -> syntax tree, of the product.
+      tests: paths below the root.
+    """
+    lacking = {folder: [] for folder in layers.PACKAGES}
+    for path, tree in trees.items():
+        mirror = pathlib.PurePath("tests", path.parent, f"test_{path.name}")
+        wanted = path.name != "__init__.py" and has_code(tree)
+        if len(path.parts) > 1 and wanted and mirror not in tests:
+            lacking[path.parts[0]].append(str(path))
+    return lacking
+
+
+def test_every_product_file_has_its_mirrored_test():
+    trees = {p.relative_to(layers.ROOT): layers.tree_of(p) for p in FILES}
+    tests = {p.relative_to(layers.ROOT) for p in TEST_FILES}
+    lacking = without_mirror(trees, tests)
+    assert lacking.keys() == WITHOUT_MIRROR.keys()
+    for folder, names in lacking.items():
+        assert len(names) <= WITHOUT_MIRROR[folder], (
+            f"{folder}: {len(names)} files without a mirrored test, wanted at "
+            f"most {WITHOUT_MIRROR[folder]}; write tests/{folder}/.../test_NAME"
+            f".py for the new one of {', '.join(names)}"
+        )
+
+
+def test_a_planted_file_without_a_mirror_is_named():
+    code = ast.parse("def run():\n    return 1")
+    trees = {
+        pathlib.PurePath("common", name): tree
+        for name, tree in (
+            ("a/b.py", code),
+            ("a/c.py", code),
+            ("a/__init__.py", code),
+            ("numbers.py", ast.parse("LIMIT = 3")),
+            ("shape.py", ast.parse("def run():\n    '''Runs.'''\n    ...")),
+        )
+    }
+    tests = {pathlib.PurePath("tests/common/a/test_b.py")}
+    assert without_mirror(trees, tests)["common"] == ["common/a/c.py"]

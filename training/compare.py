@@ -27,13 +27,9 @@ POINTS = 200  # of a curve; steps between are averaged
 def read_run(folder: str) -> dict:
     """Flags, versions, metrics and losses of a run's folder.
 
-    Returns:
-      `flags` name -> value, `metrics` name -> number (those of evaluations by
-      `split: name`, and the last training loss), `losses` and `evaluations`
-      [(step, loss)].
-
-    Raises:
-      UserError: the folder is of no run.
+    `flags` name -> value, `metrics` name -> number (those of evaluations by
+    `split: name`, and the last training loss), `losses` and `evaluations`
+    [(step, loss)]. Raises UserError: the folder is of no run.
     """
     from training.reporting import loss_log, run_record
 

@@ -43,14 +43,9 @@ def train(
 ) -> TrainResult:
     """Trains up to `options.train_steps`, resuming where `model_dir` is.
 
-    Args:
-      objective: from `objectives.build.build_objective`.
-      input_fn: endless global batches from `params["start_step"]` on.
-      **more: further fields of `TrainRequest`.
-
-    Raises:
-      UserError: anything that the user can put right; the last good
-        checkpoint stays.
+    `input_fn` gives endless global batches from `params["start_step"]` on.
+    Raises UserError: anything that the user can put right; the last good
+    checkpoint stays.
     """
     return run_training(TrainRequest(objective, input_fn, options, **more))
 
@@ -59,10 +54,7 @@ class _Evaluation:
     """An `Evaluator` outside of training and the weights that it evaluates.
 
     Args:
-      input_fn: finite global batches.
-      options: `eval_batch_size`, `model_dir`, `strategy` count.
       model: has the weights; None = a new one, for `restore`.
-      **how: `with_loss` and `metric_fn` of `Evaluator`.
     """
 
     def __init__(
@@ -118,18 +110,12 @@ def evaluate(
     checkpoint: str | Source | None = None,
     model=None,
 ) -> EvalResult:
-    """Evaluates a checkpoint on a whole labelled set.
+    """Metrics, predictions and labels in input order of a whole labelled set.
 
     Args:
-      objective: from `objectives.build.build_objective`.
       input_fn: finite global batches with labels.
-      options: `eval_batch_size`, `eval_steps`, `model_dir`, `strategy` count.
-      metric_fn: more metrics from the predictions and labels.
       checkpoint: default: `checkpoints.weights_to_read`.
       model: use this model's weights instead (`TrainResult.model`).
-
-    Returns:
-      Metrics, predictions and labels in input order.
     """
     evaluation = _evaluation(
         objective, input_fn, options, checkpoint, model, metric_fn=metric_fn
@@ -146,15 +132,8 @@ def predict(
 ) -> dict[str, np.ndarray]:
     """Per-example outputs in input order, each once.
 
-    Args:
-      objective: from `objectives.build.build_objective`.
-      input_fn: finite global batches; labels are not needed.
-      options: `eval_batch_size`, `model_dir`, `strategy` count.
-      checkpoint: as for `evaluate`.
-      model: as for `evaluate`.
-
-    Returns:
-      name -> array [E, ...], and `example_index` [E].
+    name -> array [E, ...], and `example_index` [E], of finite global batches;
+    labels are not needed. `model` as for `evaluate`.
     """
     evaluation = _evaluation(
         objective, input_fn, options, checkpoint, model, with_loss=False
@@ -186,19 +165,11 @@ def evaluate_continuously(
     timeout: float | None = None,
     say: Callable[[str], None] = print,
 ) -> list[tuple[int, dict[str, float]]]:
-    """Evaluates every new checkpoint of another job's `model_dir`.
+    """Evaluates every new checkpoint of another job, up to step `train_steps`.
 
-    Args:
-      objective: as for `evaluate`.
-      input_fn: as for `evaluate`.
-      options: as for `evaluate`; it ends at step `train_steps`.
-      metric_fn: as for `evaluate`.
-      timeout: seconds without a new checkpoint after which it ends; None =
-        wait for ever.
-      say: takes a line per evaluation.
-
-    Returns:
-      (step, metrics) of every evaluation.
+    Returns (step, metrics) of every evaluation; `say` takes a line of it.
+    After `timeout` seconds without a new checkpoint it ends; None = wait for
+    ever.
     """
     evaluation = _Evaluation(objective, input_fn, options, metric_fn=metric_fn)
     history = []

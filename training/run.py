@@ -36,33 +36,27 @@ InputFn = Callable[[dict], tf.data.Dataset]
 class TrainRequest:
     """What a training is asked for.
 
-    Attributes:
-      input_fn: endless global batches from `params["start_step"]` on.
-      eval_input_fn: finite global batches; evaluated every
-        `options.eval_every` steps and at the end.
-      metric_fn: more metrics from an `EvalResult`, official ones for example.
-      make_evaluator: run -> what evaluates it instead of one `Evaluator` of
-        `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
-      warm_start: see `training.checkpointing.run_state.open_run`.
-      must_match: facts about the data that a resumed run cannot change.
-      flags: for `run.json`.
-      notes: more lines for the start-up summary.
-      say: takes every line of the report.
-
     Raises:
       UserError: averaging waits for evaluations, and there are none.
     """
 
     objective: Objective
-    input_fn: InputFn
+    input_fn: InputFn  # endless global batches from `params["start_step"]` on
     options: RunOptions
+    # finite global batches; evaluated every `options.eval_every` steps and at
+    # the end
     eval_input_fn: InputFn | None = None
+    # more metrics from an `EvalResult`, official ones for example
     metric_fn: MetricFn | None = None
+    # run -> what evaluates it instead of one `Evaluator` of `eval_input_fn`:
+    # its `run(steps)` gives an object with `metrics`
     make_evaluator: Callable | None = None
+    # see `training.checkpointing.run_state.open_run`
     warm_start: Callable | None = None
+    # facts about the data that a resumed run cannot change
     must_match: dict | None = None
     flags: dict | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # more lines for the start-up summary
     say: Callable[[str], None] = print
     begin: Callable[[str], None] | None = None
 
@@ -77,36 +71,25 @@ class TrainRequest:
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """How a training ended.
-
-    Attributes:
-      finished: False when it was stopped on request.
-      reason: why it stopped, None when finished.
-      last: statistics of the last host loop, means by name.
-      evaluations: (step, metrics) of every evaluation of this process.
-      checkpoint: prefix of the newest checkpoint.
-      model: the model, with the final weights.
-      trace_count: traces of the host loop (1 unless shapes change).
-      writes_files: this process is the chief.
-    """
+    """How a training ended."""
 
     step: int
-    finished: bool
-    reason: str | None
+    finished: bool  # False when it was stopped on request
+    reason: str | None  # why it stopped, None when finished
     last: dict[str, float]
+    # (step, metrics) of every evaluation of this process
     evaluations: list[tuple[int, dict[str, float]]]
     checkpoint: str | None
     model: object
-    trace_count: int
-    writes_files: bool
+    trace_count: int  # traces of the host loop (1 unless shapes change)
+    writes_files: bool  # this process is the chief
 
 
 def run_training(request: TrainRequest) -> TrainResult:
     """Trains; `model_dir` is this process' own meanwhile.
 
-    Raises:
-      UserError: another process trains there, or anything else that the user
-        can put right.
+    Raises UserError: another process trains there, or anything else that the
+    user can put right.
     """
     options = request.options
     with contextlib.ExitStack() as stack:

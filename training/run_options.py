@@ -224,11 +224,8 @@ class RunOptions:
 
     Attributes:
       init_require: "encoder" (heads may be new) or "all".
-      eval_at_start: also evaluate before the first step.
       best_metric: name of the metric that `best/` is kept by; None = off.
       best_higher: True when a higher value of it is better.
-      optimizer: see `OptimizerOptions`.
-      strategy: see `StrategyOptions`.
     """
 
     model_dir: str = setting(

@@ -12,12 +12,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class StopRequest:
     """Notes SIGTERM, Ctrl-C and a closed terminal; a second one acts as usual.
 
-    Use as a context manager around training.
-
-    Args:
-      max_hours: also stop after so many hours; 0 = off.
-      meeting: of several processes, which all must stop at the same step;
-        None for one.
+    Use as a context manager around training, which also stops after
+    `max_hours`, 0 = never. The processes of a `meeting` must all stop at the
+    same step; None for one.
     """
 
     def __init__(self, max_hours: float, meeting: Meeting | None):

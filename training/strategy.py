@@ -21,10 +21,8 @@ def setup(options: StrategyOptions) -> tf.distribute.Strategy:
     precision policy, so it must come before anything touches a device. A
     second call with equal options returns the same strategy; the policy is set
     by every call, as a run of another precision may lie between.
-
-    Raises:
-      UserError: the devices asked for are not there, or this environment
-        cannot drive a TPU.
+    Raises UserError: the devices asked for are not there, or this environment
+    cannot drive a TPU.
     """
     # Runs of several seeds in one process share it. TensorFlow warns of a second
     # set of collective operations, and a TPU would be initialized again.
@@ -122,11 +120,7 @@ def _make(options: StrategyOptions) -> tf.distribute.Strategy:
 
 
 def _make_tpu(options: StrategyOptions) -> tf.distribute.Strategy:
-    """Connects to the TPU.
-
-    Raises:
-      UserError: no TPU answers; what was found is in the message.
-    """
+    """Connects to the TPU; UserError: none answers, and what was found."""
     _name_tpu(options)
     address = options.tpu or "local"
     try:
@@ -306,8 +300,7 @@ class Meeting:
     def total(self, value: float) -> float:
         """The sum over all replicas; every process must come here.
 
-        Raises:
-          tf.errors.OpError: another process is gone.
+        Raises tf.errors.OpError: another process is gone.
         """
         return float(self._add(tf.constant(value)))
 

@@ -179,6 +179,28 @@ def encoders(options: BenchOptions):
             yield base.replace(kind=kind), systems + torch_systems(options)
 
 
+def small(options: BenchOptions):
+    """Training steps of models for a laptop: L 4, D 192, B 16, T 128."""
+    base = Workload(
+        layers=4,
+        batch=16,
+        length=128,
+        memory=64,
+        predict=43,
+        vocab=8000,
+        width=192,
+        heads=4,
+        inner=768,
+    )
+    systems = [System("ours", OURS), *torch_systems(options)]
+    yield base, systems
+    for model_type in ("bert", "albert", "modernbert"):
+        workload = base.replace(kind="finetune", model_type=model_type)
+        if model_type == "modernbert":
+            workload = workload.replace(inner=MODERNBERT_INNER // 4)
+        yield workload, systems
+
+
 def onnxruntime(options: BenchOptions):
     """Inference beside ONNX Runtime, B 4, T 512: float32, weights in int8."""
     if not options.torch_python:
@@ -283,6 +305,7 @@ SUITES: dict[str, Suite] = {
     "ranking": ranking,
     "packing": packing,
     "encoders": encoders,
+    "small": small,
     "onnxruntime": onnxruntime,
     "long_rows": long_rows,
     "scaling": scaling,

@@ -59,26 +59,19 @@ def find_folder(path: str) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """A task as its model sees it.
+    """A task as its model sees it."""
 
-    Attributes:
-      task_name: e.g. "tsv", "mnli", "squad", "race".
-      head: a key of `common.contract.schema.HEAD_FIELDS`.
-      labels: class names in the order of the logits; empty when not used.
-      max_seq_length: T of the training batches.
-      text: how text is handled before tokenization; the vocabulary's.
-      spiece_sha256: of `spiece.model`, checked on load.
-      head_options: keyword arguments of the head (e.g. `summary_type`).
-      data_options: how examples become features (e.g. `doc_stride`).
-    """
-
-    task_name: str
-    head: str
+    task_name: str  # e.g. "tsv", "mnli", "squad", "race"
+    head: str  # a key of `common.contract.schema.HEAD_FIELDS`
+    # class names in the order of the logits; empty when not used
     labels: tuple[str, ...]
     max_seq_length: int
+    # how text is handled before tokenization; the vocabulary's
     text: TextSettings
     spiece_sha256: str
+    # keyword arguments of the head (e.g. `summary_type`)
     head_options: dict = dataclasses.field(default_factory=dict)
+    # how examples become features (e.g. `doc_stride`)
     data_options: dict = dataclasses.field(default_factory=dict)
 
     def write(self, model_dir: str) -> None:
@@ -91,9 +84,7 @@ class TaskSpec:
         """Reads `task.json` of a model directory.
 
         Of a released folder without one it is what its configuration says.
-
-        Raises:
-          UserError: the file is missing, is no JSON or of another version.
+        Raises UserError: missing, no JSON or of another version.
         """
         path = os.path.join(model_dir, FILE_NAME)
         if not files.exists(path) and files.exists(

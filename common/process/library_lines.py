@@ -13,13 +13,10 @@ _SET_LEVEL = "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
 def silence() -> bool:
     """Gives the libraries the level of `TF_CPP_MIN_LOG_LEVEL`.
 
-    XLA logs through Abseil, which does not read that variable: the first program
-    that is compiled would say so, after a warning about Abseil itself. Call it
-    when TensorFlow is imported.
-
-    Returns:
-      Whether it was possible: another release may have another name for it,
-      and then the lines come.
+    XLA logs through Abseil, which does not read that variable: the first
+    program that is compiled would say so, after a warning about Abseil itself.
+    Call it when TensorFlow is imported. False where another release has another
+    name for it, and then the lines come.
     """
     tensorflow = sys.modules["tensorflow"]
     level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")

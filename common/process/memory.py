@@ -39,11 +39,7 @@ def room() -> tuple[float, str]:
 
 
 def check_libraries() -> None:
-    """Before TensorFlow is loaded: without room it ends by a signal.
-
-    Raises:
-      UserError: there is none.
-    """
+    """UserError where TensorFlow, not yet loaded, would end by a signal."""
     left, name = room()
     wanted = _LOADED_SPACE if name.startswith("ulimit") else _LOADED
     if left < wanted:
@@ -54,11 +50,7 @@ def check_libraries() -> None:
 
 
 def check_json(content: bytes | str, path: str) -> None:
-    """Before JSON is parsed: lists of lists become 30 times as large.
-
-    Raises:
-      UserError: what it becomes does not fit.
-    """
+    """UserError before JSON is parsed that would not fit: it grows 30 times."""
     if len(content) < _SMALL_JSON:
         return
 

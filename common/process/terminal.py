@@ -17,8 +17,7 @@ _KEPT = "\n\r\t\u200c\u200d"
 class Terminal:
     """A stream of text that shows control characters instead of sending them.
 
-    Args:
-      stream: to write to; everything but `write` and `writelines` is its own.
+    Everything but `write` and `writelines` is the stream's own.
     """
 
     def __init__(self, stream: Any):

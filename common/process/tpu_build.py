@@ -109,13 +109,10 @@ def tpu_devices() -> list[str]:
 
 
 def changed_libraries(package: str) -> list[str]:
-    """Shared libraries of a package that are not those it brought.
+    """A phrase for each shared library of a package that it did not bring.
 
     Two builds of TensorFlow lie in one folder, and the one installed last has
     overwritten the other's. Sizes are compared with the package's RECORD.
-
-    Returns:
-      One phrase per library that is missing or has another size.
     """
     distribution = metadata.distribution(package)
     changed = []
@@ -134,12 +131,8 @@ def changed_libraries(package: str) -> list[str]:
 def check_packages(path: str) -> None:
     """Refuses an environment that is not the one of a list of exact pins.
 
-    Args:
-      path: lines `name==version`, comments and empty lines.
-
-    Raises:
-      UserError: a package is missing or another version, or TensorFlow's
-        libraries are not those of the TPU build.
+    Of lines `name==version`. Raises UserError: a package is missing or another
+    version, or TensorFlow's libraries are not those of the TPU build.
     """
     wrong = []
     with open(path) as f:

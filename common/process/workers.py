@@ -37,11 +37,9 @@ def _call(item):
 def open_pool(
     num_workers: int, make: Callable, arguments: tuple = ()
 ) -> concurrent.futures.ProcessPoolExecutor:
-    """Fresh processes that end with this one.
+    """Fresh processes that end with this one, each after `make(*arguments)`.
 
-    Args:
-      make: called once in every process with `arguments`; all picklable.
-      arguments: of `make`.
+    All are picklable.
     """
     return concurrent.futures.ProcessPoolExecutor(
         num_workers,
@@ -61,14 +59,9 @@ def run(
     """Calls `make(*arguments)(item)` for every item.
 
     Args:
-      make: picklable; called once in every worker.
-      arguments: of `make`, picklable.
-      items: what the made function is called with, picklable.
+      make: picklable as arguments and items are; called once in every worker.
       num_workers: 1 runs in this process; 0 = one per core.
       ordered: give the results in the order of the items, not as they come.
-
-    Yields:
-      The results.
 
     Raises:
       UserError: from a worker, or because a worker was killed.

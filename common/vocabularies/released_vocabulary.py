@@ -42,9 +42,7 @@ def as_json(
 
     Args:
       path: names the file, and by its name the form.
-      content: its bytes.
       config: `tokenizer_config.json` of the same folder, {} without one.
-      merges: `merges.txt` of the same folder.
 
     Raises:
       UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
@@ -178,11 +176,7 @@ def _merges(path: str, content: bytes, numbers: Mapping) -> list[tuple]:
 
 
 def _declared(path: str, config: Mapping) -> list[dict]:
-    """Added tokens that `tokenizer_config.json` lists, by id.
-
-    Raises:
-      UserError: they are none.
-    """
+    """Added tokens that `tokenizer_config.json` lists, by id."""
     rows = config.get("added_tokens_decoder")
     if not isinstance(rows, dict):
         return []

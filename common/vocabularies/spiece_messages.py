@@ -4,11 +4,7 @@ from common.errors import UserError
 
 
 def messages():
-    """The module with `ModelProto`.
-
-    Raises:
-      UserError: the installed protobuf is none that it can use.
-    """
+    """The module with `ModelProto`; UserError with an unusable protobuf."""
     from google.protobuf import runtime_version
 
     try:

@@ -26,16 +26,11 @@ VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """The settings of a vocabulary, all of them known.
+    """The settings of a vocabulary, all of them known."""
 
-    Attributes:
-      rule: one of `RULES`.
-      remove_space: text is stripped, white space collapsed.
-    """
-
-    rule: str = ORIGINAL
+    rule: str = ORIGINAL  # one of `RULES`
     uncased: bool = False
-    remove_space: bool = True
+    remove_space: bool = True  # text is stripped, white space collapsed
     version: int = VERSION
 
     @property
@@ -57,9 +52,8 @@ class TextSettings:
     def from_dict(cls, value: Any, where: str) -> "TextSettings":
         """Reads what `as_dict` gave.
 
-        Raises:
-          UserError: a field is missing, unknown or of another type; a rule
-            or a version that this code does not know.
+        Raises UserError: a field is missing, unknown or of another type; a rule
+        or a version that this code does not know.
         """
         wanted = {f.name: f.type for f in dataclasses.fields(cls)}
         if not isinstance(value, dict) or set(value) != set(wanted):
@@ -90,12 +84,7 @@ class TextSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TextChoice:
-    """What a user said about them; None = nothing.
-
-    Attributes:
-      rule: one of `RULES`.
-      remove_space: strip text and collapse its white space.
-    """
+    """What a user said about them; None = nothing."""
 
     rule: str | None = None
     uncased: bool | None = None
@@ -121,8 +110,7 @@ def choose(
 ) -> TextChoice:
     """The choice that flags say, where two of them can say the same.
 
-    Raises:
-      UserError: unknown rule, or `keep_accents` contradicts it.
+    Raises UserError: unknown rule, or `keep_accents` contradicts it.
     """
     if keep_accents is not None:
         same = COMPOSED if keep_accents else ORIGINAL
@@ -141,15 +129,12 @@ def resolve(
     recorded: TextSettings | None,
     where: str,
 ) -> TextSettings:
-    """The settings to use.
+    """The record; without one the original's rule with what was said.
 
     Args:
       said: by flags or by what was made with the vocabulary.
       recorded: stored with the vocabulary; None = nothing is.
       where: the vocabulary's path, and where its record stands.
-
-    Returns:
-      The record; without one the original's rule with what was said.
 
     Raises:
       UserError: something was said that differs from the record.

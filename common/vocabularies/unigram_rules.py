@@ -48,13 +48,7 @@ def class_of(config: Mapping, model_type: object) -> str:
 
 
 def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
-    """Puts a class's rules into a `tokenizer.json`, where it has some.
-
-    Args:
-      value: the file; changed.
-      kind: of `class_of`.
-      config: `tokenizer_config.json`.
-    """
+    """Puts a class's rules, where it has some, into a `tokenizer.json`."""
     model = value.get("model")
     if kind not in _CLASSES.values() or not isinstance(model, dict):
         return
@@ -62,7 +56,8 @@ def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
         # Files of old versions do not name it.
         value["model"] = {"type": "Unigram"} | model
         value["normalizer"] = _normalizer(value, kind, config)
-        value["pre_tokenizer"] = _pre_tokenizer(config)
+        parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
+        value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
 
 
 def has_class(value: dict[str, Any]) -> bool:
@@ -75,8 +70,7 @@ def has_class(value: dict[str, Any]) -> bool:
 def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
     """The `tokenizer.json` of ALBERT's `spiece.model`.
 
-    Raises:
-      UserError: the file is damaged, or of another type than unigram.
+    Raises UserError: the file is damaged, or of another type than unigram.
     """
     proto = _parse(path, content)
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
@@ -126,11 +120,7 @@ def _parse(path: str, content: bytes):
 
 
 def pieces_of_spiece(path: str, content: bytes) -> list[str]:
-    """The pieces of a SentencePiece file by their ids.
-
-    Raises:
-      UserError: the file is damaged.
-    """
+    """The pieces of a SentencePiece file by their ids; UserError if damaged."""
     return [piece.piece for piece in _parse(path, content).pieces]
 
 
@@ -146,10 +136,8 @@ def pieces_of(content: bytes) -> list[str]:
 def read_json(path: str, content: bytes, config: Mapping) -> bytes:
     """A `tokenizer.json` with the rules of its folder's class.
 
-    Args:
-      path: names the file.
-      content: its bytes, which stay as they are without such a class.
-      config: `tokenizer_config.json` of the same folder.
+    The content stays as it is without such a class in `config`, the
+    `tokenizer_config.json` of the same folder.
     """
     try:
         value = json.loads(content)
@@ -184,11 +172,6 @@ def _normalizer(value: dict, kind: str, config: Mapping) -> dict:
     old = old.get("normalizers", [old])
     rules += [r for r in old if r.get("type") == "Precompiled"][:1]
     return {"type": "Sequence", "normalizers": rules}
-
-
-def _pre_tokenizer(config: Mapping) -> dict:
-    parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
-    return {"type": "Sequence", "pretokenizers": parts}
 
 
 def _metaspace(config: Mapping) -> dict:

@@ -37,21 +37,14 @@ MAX_BYTES = 1 << 26
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """A SentencePiece file as it was read.
-
-    Attributes:
-      content: all its bytes; of released files the `tokenizer.json` that
-        they stand for.
-      sha256: hex digest of the content.
-      recorded: the stored text settings; None = nowhere.
-      source: where they are stored: "in the file", a file's name, or "".
-    """
+    """A SentencePiece file as it was read."""
 
     path: str
+    # all its bytes; of released files the `tokenizer.json` that they stand for
     content: bytes
     sha256: str
-    recorded: TextSettings | None
-    source: str
+    recorded: TextSettings | None  # the stored text settings; None = nowhere
+    source: str  # where they are stored: "in the file", a file's name, or ""
 
     def resolve(
         self, said: TextChoice | TextSettings | None = None
@@ -94,10 +87,7 @@ def copy_name(path: str) -> str:
 def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
     """Raises UserError unless a vocabulary fits an embedding table.
 
-    Args:
-      path: of the vocabulary; "" = not known.
-      rows: of the table; released weights may have more than pieces.
-      where: names the model.
+    Released weights may have more rows than pieces. `path` "" = not known.
     """
     if pieces == rows or (is_released(path) and pieces < rows):
         return
@@ -122,11 +112,7 @@ def find(*folders: str) -> str | None:
 
 
 def find_or_refuse(*folders: str) -> str:
-    """`find`.
-
-    Raises:
-      UserError: no folder holds a vocabulary.
-    """
+    """`find`; UserError where no folder holds a vocabulary."""
     path = find(*folders)
     if path is None:
         raise UserError(
@@ -140,9 +126,8 @@ def find_or_refuse(*folders: str) -> str:
 def read(path: str) -> Vocabulary:
     """Reads a SentencePiece file and what is stored about it.
 
-    Raises:
-      UserError: it cannot be read, is damaged, is not the file that the one
-        beside it describes, or the two say different settings.
+    Raises UserError: it cannot be read, is damaged, is not the file that the
+    one beside it describes, or the two say different settings.
     """
     content = _read_bytes(path)
     if not content:
@@ -185,11 +170,7 @@ def sidecar(path: str) -> str:
 def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     """Writes `spiece.model` and `spiece.json`, or `tokenizer.json`.
 
-    Nothing is written where the same is there already.
-
-    Args:
-      settings: resolved; stored in `spiece.json`.
-      folder: exists.
+    Nothing is written where the same is there already. `settings` are resolved.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
     if _maybe(path) != vocabulary.content:
@@ -230,9 +211,8 @@ def _beside(path: str, digest: str) -> TextSettings | None:
 def _rules_of(folder: str) -> dict:
     """`tokenizer_config.json` of a folder, {} without one.
 
-    Raises:
-      UserError: it is damaged. Without its rules texts would be cut otherwise
-        than the model was trained.
+    UserError if damaged: without its rules texts would be cut otherwise than
+    the model was trained.
     """
     path = os.path.join(folder, HF_CONFIG)
     if not files.exists(path):
@@ -266,12 +246,8 @@ def settle(
 ) -> TextSettings:
     """The text settings of a vocabulary that models were trained with.
 
-    Args:
-      *folders: of models; see `trained_with`. A folder without any of its
-        files says nothing.
-
-    Raises:
-      UserError: a model is of another vocabulary or of other text settings.
+    Of the models' folders see `trained_with`. Raises UserError: a model is of
+    another vocabulary or of other text settings.
     """
     known = []
     for folder in folders:
@@ -294,11 +270,9 @@ def settle(
 def trained_with(
     folder: str,
 ) -> list[tuple[str, str, TextSettings | None]]:
-    """What a model's folder says about its vocabulary.
+    """What a folder's `task.json`, `run.json`, `spiece.json` and model say.
 
-    Returns:
-      (file, SHA-256 of the vocabulary, text settings or None) of `task.json`,
-      `run.json`, `spiece.json`, and `spiece.model` itself.
+    (file, SHA-256 of the vocabulary, text settings or None) of each.
     """
     found: list[tuple[str, str, TextSettings | None]] = []
     task = _json_object(os.path.join(folder, "task.json")) or {}
@@ -358,11 +332,7 @@ def _read_bytes(path: str) -> bytes:
 
 
 def _maybe(path: str) -> bytes | None:
-    """A file's bytes, None without it.
-
-    Raises:
-      UserError: they are too many.
-    """
+    """A file's bytes, None without it; UserError if they are too many."""
     try:
         content = files.read_bytes(path, MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):

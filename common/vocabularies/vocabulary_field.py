@@ -33,11 +33,7 @@ def embed(content: bytes, settings: TextSettings) -> bytes:
 
 
 def embedded(content: bytes, path: str) -> TextSettings | None:
-    """The settings that a file holds, None without any.
-
-    Raises:
-      UserError: they, or what stands before them, are damaged.
-    """
+    """The settings that a file holds, maybe None; UserError if damaged."""
     start = content.rfind(_BEGIN)
     if start < 0 and not content.endswith(_END):
         return None

@@ -29,11 +29,7 @@ class _Damaged(Exception):
 
 
 def check(prefix: str) -> None:
-    """The index of a checkpoint fits its data files.
-
-    Raises:
-      UserError: it does not, or it is unreadable.
-    """
+    """UserError unless a checkpoint's index is readable and fits its data."""
     path = prefix + ".index"
     try:
         if files.size(path) > _MAX_BYTES:
@@ -65,7 +61,7 @@ def _check_rows(prefix: str, rows: list[tuple[bytes, bytes]]) -> None:
     except message.DecodeError:
         raise _Damaged("a row is not one of a checkpoint") from None
     shards = _Shards(prefix, header.num_shards)
-    room = sum(shards.size(entry.shard_id) for entry in _first(entries))
+    room = sum(map(shards.size, {e.shard_id: 0 for e in entries.values()}))
     stored = 0
     for key, entry in entries.items():
         name = f"`{key.decode(errors='replace')[:60]}`"
@@ -90,11 +86,6 @@ def _check_rows(prefix: str, rows: list[tuple[bytes, bytes]]) -> None:
             )
     if stored > room:
         raise _Damaged("its tensors overlap")
-
-
-def _first(entries) -> list:
-    """An entry of each shard."""
-    return list({e.shard_id: e for e in entries.values()}.values())
 
 
 def _width(tf, number: int) -> int:

@@ -34,11 +34,7 @@ def choice_setting() -> Any:
 
 
 def weights_line(path: str, why: str = "") -> str:
-    """One line.
-
-    Args:
-      path: of the checkpoint.
-      why: this one of its folder's; "" = it was named.
+    """One line; `why` this one of its folder's, "" = it was named.
 
     A path in the cache of Hugging Face's hub is told by repository and commit.
     """

@@ -16,17 +16,11 @@ DEFAULT_VERSION = "v2"
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Values of one column of Table 8 and what they come with.
-
-    Attributes:
-      flags: flag -> value, from the paper.
-      assumed: flag -> value that the paper does not give.
-      source: where the values stand.
-    """
+    """Values of one column of Table 8 and what they come with."""
 
     command: str
-    flags: dict
-    assumed: dict
+    flags: dict  # flag -> value, from the paper
+    assumed: dict  # flag -> value that the paper does not give
     source: str
 
 
@@ -85,8 +79,7 @@ def find_in(
 ) -> tuple[str, Recipe]:
     """(full name, recipe) of a name, or of one that lacks one of the ends.
 
-    Raises:
-      UserError: no such recipe; lists them.
+    Raises UserError, which lists the recipes: there is none of that name.
     """
     for candidate in (name, *(name + end for end in ends)):
         if candidate in recipes:

@@ -16,9 +16,7 @@ BATCH_WARMUP = ("min_batch_size", "batch_size_warmup_tokens")
 def define(**defaults) -> None:
     """Registers these flags and those of optimizer and strategy.
 
-    Args:
-      **defaults: values that differ from `RunOptions` and
-        `OptimizerOptions`, by flag name.
+    Defaults are those that differ from `RunOptions` and `OptimizerOptions`.
     """
     optim_flags.define(**defaults)
     strategy_flags.define()
@@ -65,8 +63,7 @@ def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
 def apply_recipe(recipes: dict[str, Recipe]) -> list[str]:
     """Gives flags that were not given the values of --recipe.
 
-    Returns:
-      Lines that list every value and its source; empty without a recipe.
+    Lines list every value and its source; none without a recipe.
     """
     if not FLAGS.recipe:
         return []
@@ -74,11 +71,7 @@ def apply_recipe(recipes: dict[str, Recipe]) -> list[str]:
 
 
 def give_recipe(name: str, recipe: Recipe) -> list[str]:
-    """Gives flags that were not given the recipe's values.
-
-    Returns:
-      Lines that list every value and its source.
-    """
+    """Gives flags that were not given a recipe's values; lines list all."""
     overridden = {}
     for flag, value in (recipe.flags | recipe.assumed).items():
         if FLAGS[flag].present:

@@ -16,8 +16,7 @@ FLAGS = flags.FLAGS
 def make_local() -> None:
     """Puts the local path in the place of every name on the hub.
 
-    Raises:
-      UserError: see `common.weights.hub.local`; or there is no vocabulary.
+    Raises UserError: see `common.weights.hub.local`; or there is no vocabulary.
     """
     for name, part in flag_values.released.items():
         value = FLAGS[name].value if name in FLAGS else None

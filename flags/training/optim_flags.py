@@ -7,12 +7,7 @@ from training.run_options import (
 
 
 def define(**defaults) -> None:
-    """Registers the flags.
-
-    Args:
-      **defaults: values that differ from `OptimizerOptions`, by flag name;
-        others are ignored.
-    """
+    """Registers the flags; of `defaults` those of `OptimizerOptions` count."""
     flag_values.define(OptimizerOptions, **defaults)
 
 

@@ -71,10 +71,7 @@ def from_flags(
     the baseline that each segment is read by itself in.
 
     Args:
-      config: sizes from elsewhere (beside a checkpoint), used when there is no
-        --model_config_path.
       seq_len: T, for what depends on it where no flag says it.
-      **defaults: values of fields whose flag is not given.
 
     Raises:
       UserError: a size contradicts the file, the vocabulary differs, or the

@@ -1,4 +1,4 @@
-"""The one way from queries to attention vectors, whatever the keys are.
+"""What queries attend to: keys, whatever they are, and streams.
 
   vector_i = sum_j dropout(softmax_j(score_ij + mask_ij)) v_j
 
@@ -23,19 +23,16 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """One stream, the same in every layer.
+    """One stream, the same in every layer."""
 
-    Attributes:
-      mask: float32 [B or 1, Q or 1, K] added to the scores, or None.
-      segments: [B, Q, K], 1 where segments differ, or None.
-      positions: int32 [B, P], which rows of the segment; None = all T in order.
-      gate: float32 [B or 1, Q] factor of the attention vector, 0 for a row
-        that sees nothing; None = 1.
-    """
-
+    # float32 [B or 1, Q or 1, K] added to the scores, or None
     mask: tf.Tensor | None = None
+    # [B, Q, K], 1 where segments differ, or None
     segments: tf.Tensor | None = None
+    # int32 [B, P], which rows of the segment; None = all T in order
     positions: tf.Tensor | None = None
+    # float32 [B or 1, Q] factor of the attention vector, 0 for a row that sees
+    # nothing; None = 1
     gate: tf.Tensor | None = None
 
 
@@ -44,17 +41,12 @@ ALL = Stream()  # every row, everything visible
 
 @dataclasses.dataclass(frozen=True)
 class Streams:
-    """Both streams of one call.
+    """Both streams of one call."""
 
-    Attributes:
-      content: h, which is also what both attend to.
-      query: g, or None without one.
-      shift: how position scores are aligned with keys, "gather" (CPU, GPU) or
-        "radix" (TPU), see `modeling.attention.positions`.
-    """
-
-    content: Stream = ALL
-    query: Stream | None = None
+    content: Stream = ALL  # h, which is also what both attend to
+    query: Stream | None = None  # g, or None without one
+    # how position scores are aligned with keys, "gather" (CPU, GPU) or "radix"
+    # (TPU), see `modeling.attention.positions`
     shift: str = "gather"
 
 
@@ -68,30 +60,15 @@ class AttendedKeys(Protocol):
         self,
         queries: Any,
         stream: Stream,
-        seed: tf.Tensor | None,
-        rate: float,
+        seed: tf.Tensor | None = None,
+        rate: float = 0.0,
     ) -> tf.Tensor:
-        """See the function `attend`."""
+        """Attention vectors [N, B, Q, H] of the rows of one stream.
+
+        Args:
+          queries: `relative.Queries`, or [N, B, Q, H] for scores of content.
+          stream: what the rows may see, and which rows they are.
+          seed: int32 [2] of the dropout site, or None.
+          rate: of dropout on the probabilities.
+        """
         ...
-
-
-def attend(
-    queries: Any,
-    keys: AttendedKeys,
-    stream: Stream = ALL,
-    seed: tf.Tensor | None = None,
-    rate: float = 0.0,
-) -> tf.Tensor:
-    """Attention vectors of the rows of one stream.
-
-    Args:
-      queries: `relative.Queries`, or [N, B, Q, H] for scores of content.
-      keys: what the rows attend to.
-      stream: what they may see, and which rows they are.
-      seed: int32 [2] of the dropout site, or None.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
-    """
-    return keys.attend(queries, stream, seed, rate)

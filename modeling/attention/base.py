@@ -8,7 +8,7 @@ broadcast over whole blocks.
 
 import tensorflow as tf
 
-from modeling.attention.attend import ALL, Stream, attend
+from modeling.attention.attend import ALL, AttendedKeys, Stream
 from modeling.ops import saving
 from modeling.ops.context import INFERENCE, LayerContext
 from modeling.ops.normalization import LayerNorm
@@ -18,13 +18,9 @@ class Attention(saving.Layer):
     """LayerNorm(x + dropout(O attention(x))).
 
     A kind of attention has its own `keys` and `queries`, and its own variables
-    in `build_own`.
+    in `build_own`. D = `d_model`, N = `n_head`, H = `d_head`.
 
     Args:
-      d_model: D.
-      n_head: N.
-      d_head: H.
-      dropout_rate: on the output projection.
       dropatt: on the attention probabilities.
       initializer: of every variable but LayerNorm's, serialised.
     """
@@ -74,7 +70,7 @@ class Attention(saving.Layer):
         shared: tuple[tf.Tensor, ...],
         shift: str = "gather",
         context: LayerContext = INFERENCE,
-    ):
+    ) -> AttendedKeys:
         """Projects what the streams attend to.
 
         Args:
@@ -83,10 +79,6 @@ class Attention(saving.Layer):
           shared: tensors that all layers share: the position table [S, R, D],
             then the model's biases, if it has any.
           shift: see `Streams`.
-          context: how the layer is run.
-
-        Returns:
-          What `modeling.attention.attend` takes.
         """
         raise NotImplementedError
 
@@ -95,32 +87,15 @@ class Attention(saving.Layer):
         del keys, stream
         return tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
 
-    def attend(
-        self, q, keys, stream: Stream, context: LayerContext
-    ) -> tf.Tensor:
-        """Queries [B, Q, N, H] -> attention vectors [N, B, Q, H]."""
-        return attend(
+    def call(self, x, keys, stream=ALL, context=INFERENCE):
+        """[B, Q, D], rows of one stream -> [B, Q, D], attending to `keys`."""
+        q = context.matmul.project(x, self.kernels["q"])  # [B, Q, N, H]
+        vector = keys.attend(
             self.queries(q, keys, stream),
-            keys,
             stream,
             context.site_seed(context.sites.probabilities),
             self.dropatt,
-        )
-
-    def call(self, x, keys, stream=ALL, context=INFERENCE):
-        """Attends from x to the keys.
-
-        Args:
-          x: [B, Q, D], rows of one stream.
-          keys: of this layer's `keys`.
-          stream: what the rows may see.
-          context: how the layer is run.
-
-        Returns:
-          [B, Q, D].
-        """
-        q = context.matmul.project(x, self.kernels["q"])  # [B, Q, N, H]
-        vector = self.attend(q, keys, stream, context)  # [N, B, Q, H]
+        )  # [N, B, Q, H]
         if stream.gate is not None:
             vector *= tf.cast(stream.gate, x.dtype)[..., tf.newaxis]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]

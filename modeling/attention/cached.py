@@ -13,20 +13,26 @@ from modeling.attention import positions, relative
 from modeling.attention.relative import Keys
 
 
+def written(cache: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+    """[2, N, B, G, H] with [2, N, B, 1, H] at `slot`, int scalar."""
+    index = np.indices(cache.shape[:3]).reshape(3, -1).T  # [2*N*B, 3]
+    where = tf.fill([len(index), 1], slot)
+    return tf.tensor_scatter_nd_update(
+        cache,
+        tf.concat([tf.constant(index, tf.int32), where], 1),
+        tf.reshape(new, [len(index), -1]),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class CachedKeys:
-    """A prompt that all samples share, and a cache of their own.
+    """A prompt that all samples share, and a cache of their own."""
 
-    Attributes:
-      prompt: keys and values [N, 1, P, H]; its table r [N, 1, C + 1, H] holds
-        the distances C..0.
-      cache: [2, N, B, G, H], keys and values of the places after it.
-      slot: int scalar; the first of the rows stands at P + `slot`.
-    """
-
+    # keys and values [N, 1, P, H]; its table r [N, 1, C + 1, H] holds the
+    # distances C..0
     prompt: Keys
-    cache: tf.Tensor
-    slot: tf.Tensor
+    cache: tf.Tensor  # [2, N, B, G, H], keys and values of the places after it
+    slot: tf.Tensor  # int scalar; the first of the rows stands at P + `slot`
 
     @property
     def biases(self) -> tuple[tf.Tensor, ...]:
@@ -35,15 +41,7 @@ class CachedKeys:
 
     def write(self, new: tf.Tensor) -> "CachedKeys":
         """With keys and values `new` [2, N, B, 1, H] at `slot`."""
-        lead = self.cache.shape[:3]
-        index = np.indices(lead).reshape(3, -1).T  # [2*N*B, 3]
-        index = tf.constant(index, tf.int32)
-        where = tf.fill([index.shape[0], 1], self.slot)
-        cache = tf.tensor_scatter_nd_update(
-            self.cache,
-            tf.concat([index, where], 1),
-            tf.reshape(new, [index.shape[0], -1]),
-        )
+        cache = written(self.cache, new, self.slot)
         return dataclasses.replace(self, cache=cache)
 
     def attend(self, queries, stream, seed=None, rate=0.0):

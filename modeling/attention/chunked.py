@@ -14,6 +14,7 @@ S directions, N heads, H head size.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -35,12 +36,7 @@ CONCURRENT = 2  # groups; fused kernels between the matmuls run on one core
 
 @dataclasses.dataclass(frozen=True)
 class Chunks:
-    """In how many chunks all T rows attend.
-
-    Attributes:
-      groups: of heads; divides N.
-      blocks: of rows; divides T.
-    """
+    """All T rows attend in `blocks` of rows and `groups` of heads (of N)."""
 
     groups: int = 1
     blocks: int = 1
@@ -53,7 +49,6 @@ class ChunkedKeys(Keys):
     chunks: Chunks = Chunks()
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """See `relative.attend`."""
         return attend(queries, self, stream, seed, rate)
 
 
@@ -79,40 +74,33 @@ def attend(
         return relative.attend(queries, keys, stream, seed, rate)
     if keys.chunks.groups == 1:
         return _by_rows(queries, keys, stream, seed, rate)
-    vectors: list = []
-    for i, (q, kv) in enumerate(_by_heads(queries, keys)):
-        if i >= CONCURRENT:
-            before = vectors[i - CONCURRENT]
-            vectors[i - CONCURRENT], q, kv = _in_turn(before, q, kv)
-        own_seed = dropout.fold(seed, i)
-        vectors.append(_by_rows(q, kv, stream, own_seed, rate))
-    return tf.concat(vectors, 0)
-
-
-def _by_heads(queries, keys):
-    """(queries, keys) of each group."""
-    tensors = _tensors(queries, keys)
-    split = [tf.split(x, keys.chunks.groups, 0) for x in tensors]
-    return [_filled(queries, keys, group) for group in zip(*split, strict=True)]
-
-
-def _tensors(queries, keys) -> list:
     tensors = [keys.k, keys.v, keys.r, queries.content, queries.position]
-    return tensors + ([] if queries.segment is None else [queries.segment])
+    if queries.segment is not None:
+        tensors.append(queries.segment)
+
+    def group(i, k, v, r, content, position, segment=None):
+        own_seed = dropout.fold(seed, i)
+        own = dataclasses.replace(keys, k=k, v=v, r=r)
+        q = Queries(content, position, segment)
+        return _by_rows(q, own, stream, own_seed, rate)
+
+    return by_heads(tensors, keys.chunks.groups, group)
 
 
-def _filled(queries, keys, tensors) -> tuple[Queries, Keys]:
-    """Those of `_tensors` in place of the ones given."""
-    k, v, r, *query_tensors = tensors
-    if queries.segment is None:
-        query_tensors.append(None)
-    return Queries(*query_tensors), dataclasses.replace(keys, k=k, v=v, r=r)
+def by_heads(tensors: list, groups: int, run: Callable) -> tf.Tensor:
+    """run(i, *tensors [N / groups, ...]) of each group of heads, joined.
 
-
-def _in_turn(done, queries, keys):
-    """The next group, ready after `done`; in the backward pass before it."""
-    done, *held = in_turn(done, *_tensors(queries, keys))
-    return done, *_filled(queries, keys, held)
+    Two groups at a time: one is ready after the one before the last, and its
+    gradients come before those of that one.
+    """
+    results: list = []
+    split = zip(*(tf.split(x, groups, 0) for x in tensors), strict=True)
+    for i, group in enumerate(split):
+        if i >= CONCURRENT:
+            before = i - CONCURRENT
+            results[before], *group = in_turn(results[before], *group)
+        results.append(run(i, *group))
+    return tf.concat(results, 0)
 
 
 def _by_rows(queries, keys, stream, seed, rate):
@@ -211,13 +199,10 @@ def _part_of(x, number, count, key_len):
 
 
 def chunks_for(shape: tuple, for_tpu: bool, training: bool) -> Chunks:
-    """The chunks that are worth while.
+    """The chunks that are worth while, of N, B, T, K, R.
 
-    Args:
-      shape: N, B, T, K, R.
-      for_tpu: rows are shifted by tiles.
-      training: gradients will be asked for; those of blocks of rows have to be
-        summed, which only pays where blocks have fewer keys.
+    For training gradients of blocks of rows have to be summed, which only pays
+    where blocks have fewer keys.
     """
     n_head, batch, query_len, key_len, count = shape
     blocks = row_blocks(query_len, key_len, count, for_tpu)
@@ -234,8 +219,7 @@ def is_causal(query_len, key_len, count) -> bool:
 
     Args:
       query_len: T, of which one row alone cannot tell (and need not).
-      key_len: K.
-      count: R; of unknown sizes nothing is known.
+      key_len, count: K and R; of unknown sizes nothing is known.
     """
     shape = (query_len, key_len, count)
     if not all(isinstance(s, int) for s in shape):
@@ -244,14 +228,7 @@ def is_causal(query_len, key_len, count) -> bool:
 
 
 def head_groups(n_head, batch, query_len, count) -> int:
-    """How many groups of heads are worth while; 1 for an unknown T or R.
-
-    Args:
-      n_head: N.
-      batch: B, or a tensor.
-      query_len: T.
-      count: R.
-    """
+    """How many groups of heads are worth while; 1 for an unknown T or R."""
     if not all(isinstance(s, int) for s in (n_head, query_len, count)):
         return 1
     if not isinstance(batch, int):
@@ -270,12 +247,6 @@ def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
     sides of a matmul its compiler makes the longer one the lanes, but of a
     square one the rows, and then every shift moves the rows of all lanes. A
     fine-tuning step was estimated at twice the time.
-
-    Args:
-      query_len: T.
-      key_len: K.
-      count: R.
-      for_tpu: rows are shifted by tiles.
     """
     shape = (query_len, key_len, count)
     if not all(isinstance(s, int) for s in shape):

@@ -26,13 +26,12 @@ from modeling.ops.shapes import sizes
 class ShawAttention(RelativeAttention):
     """Learned keys of distances; longer distances have the longest one's.
 
+    `r_emb` is [rows, N, H], its last row that of distance 0.
+
     Args:
-      *sizes, **kwargs: see `Attention`.
       rows: distances that have a key of their own, 0 to rows - 1.
       clamp_len: c > 0 keeps those of the distances 0 to c - 1 only.
       released: with u (`r_w_bias` [N, H]) and b (`r_bias` [rows, N]).
-
-    `r_emb` is [rows, N, H], its last row that of distance 0.
     """
 
     projections = "qkvo"
@@ -98,7 +97,6 @@ class ShawAttention(RelativeAttention):
         return Queries(biased.content, position, None)
 
     def own_variable_paths(self):
-        """See `Attention`."""
         names = ["r_emb", "r_bias"] if self.released else ["r_emb"]
         return super().own_variable_paths() | {name: name for name in names}
 
@@ -109,7 +107,6 @@ class ContentAttention(Attention):
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
     ) -> PlainKeys:
-        """See `Attention.keys`."""
         del query_len, shared, shift
         k, v = context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
         return PlainKeys(k, v)

@@ -22,40 +22,52 @@ from modeling.ops.shapes import sizes
 
 @dataclasses.dataclass(frozen=True)
 class LocalMask:
-    """Who sees whom, made once for all local layers.
+    """Who sees whom, made once for all local layers."""
 
-    Attributes:
-      half: keys to each side.
-      mask: float32, added to scores: [B or 1, T, T] for the dense path, else
-        [B * C, W, 3 W].
-      blocks: C, or 0 for the dense path.
-      length: T.
-    """
-
-    half: int
+    half: int  # keys to each side
+    # float32, added to scores: [B or 1, T, T] for the dense path, else
+    # [B * C, W, 3 W]
     mask: tf.Tensor
-    blocks: int
-    length: int | tf.Tensor
+    blocks: int  # C, or 0 for the dense path
+    length: int | tf.Tensor  # T
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalKeys:
-    """Keys and values, of which a row sees the near ones.
+    """Keys and values, of which a row sees the near ones."""
 
-    Attributes:
-      k: [N, B, T, H].
-      v: [N, B, T, H].
-      mask: of `make_mask`; it takes the place of a stream's.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    mask: LocalMask
+    k: tf.Tensor  # [N, B, T, H]
+    v: tf.Tensor  # [N, B, T, H]
+    mask: LocalMask  # of `make_mask`; it takes the place of a stream's
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """See `modeling.attention.attend`; queries [N, B, T, H]."""
+        """See `AttendedKeys`; queries [N, B, T, H].
+
+        Rows that see no key get the mean of those at hand. The plain form:
+
+          far = abs(i - j) > half  # [T, T]
+          vector = plain.attend(q, k, v, bias(far | blocked))
+        """
         del stream
-        return attend(queries, self.k, self.v, self.mask, seed, rate)
+        mask, how = self.mask.mask, (seed, rate)
+        if not self.mask.blocks:
+            return plain.attend(queries, self.k, self.v, mask, *how)
+        n, batch, length, h = sizes(queries)
+        width, blocks = self.mask.half, self.mask.blocks
+        gap = blocks * width - length
+
+        def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
+            x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
+            x = tf.reshape(x, [n, batch, blocks + 2, width, h])
+            parts = [x[:, :, i : i + blocks] for i in range(3)]
+            return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
+
+        rows = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
+        rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
+        near = neighbours(self.k), neighbours(self.v)
+        vectors = plain.attend(rows, *near, mask, *how)
+        vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
+        return vectors[:, :, :length]
 
 
 def make_mask(
@@ -68,8 +80,6 @@ def make_mask(
     """What local layers add to their scores.
 
     Args:
-      batch: B.
-      length: T.
       half: keys to each side, >= 1.
       input_mask: [B, T], 1 = real token; None = all.
       documents: int [B, T], see `plain.blocked_keys`; None = one per row.
@@ -99,50 +109,6 @@ def make_mask(
         blocked |= other
     blocked = tf.reshape(blocked, [-1, half, 3 * half])
     return LocalMask(half, masks.bias(blocked), blocks, length)
-
-
-def attend(
-    q: tf.Tensor,
-    k: tf.Tensor,
-    v: tf.Tensor,
-    mask: LocalMask,
-    seed: tf.Tensor | None = None,
-    rate: float = 0.0,
-) -> tf.Tensor:
-    """`plain.attend` to the near keys.
-
-    The plain form:
-
-      far = abs(i - j) > half  # [T, T]
-      vector = plain.attend(q, k, v, bias(far | blocked))
-
-    Args:
-      q, k, v: [N, B, T, H].
-      mask: of `make_mask`.
-      seed, rate: see `plain.attend`.
-
-    Returns:
-      [N, B, T, H]; rows that see no key get the mean of those at hand.
-    """
-    if not mask.blocks:
-        return plain.attend(q, k, v, mask.mask, seed, rate)
-    n, batch, length, h = sizes(q)
-    width, blocks = mask.half, mask.blocks
-    gap = blocks * width - length
-
-    def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
-        x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
-        x = tf.reshape(x, [n, batch, blocks + 2, width, h])
-        parts = [x[:, :, i : i + blocks] for i in range(3)]
-        return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
-
-    rows = tf.pad(q, [[0, 0], [0, 0], [0, gap], [0, 0]])
-    rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
-    vectors = plain.attend(
-        rows, neighbours(k), neighbours(v), mask.mask, seed, rate
-    )
-    vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
-    return vectors[:, :, :length]
 
 
 def _windows(x, blocks, width):

@@ -23,14 +23,11 @@ MASK_VALUE = -1e30
 
 
 def rank_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
-    """The permutation mask of a factorization order.
+    """bool [B, T, T] of a factorization order, True where i may not see j.
 
     Args:
       ranks: int [B, T], place of each position in the order.
       is_target: bool or number [B, T], true where a token is predicted.
-
-    Returns:
-      bool [B, T, T], True where i may not see j.
     """
     query_ranks = ranks + tf.cast(
         tf.logical_not(tf.cast(is_target, tf.bool)), ranks.dtype
@@ -73,16 +70,11 @@ def causal_mask(
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMasks:
-    """Biases of both streams; None = everything is visible.
+    """Biases of both streams; None = everything is visible."""
 
-    Attributes:
-      content: float32 [B or 1, T, K].
-      query: float32 [B or 1, P, K].
-      query_visible: float32 [B or 1, P], 0 where a row sees no key at all.
-    """
-
-    content: tf.Tensor | None
-    query: tf.Tensor | None
+    content: tf.Tensor | None  # float32 [B or 1, T, K]
+    query: tf.Tensor | None  # float32 [B or 1, P, K]
+    # float32 [B or 1, P], 0 where a row sees no key at all
     query_visible: tf.Tensor | None
 
 
@@ -103,8 +95,6 @@ def attention_masks(
     query stream takes the permutation mask as given.
 
     Args:
-      query_len: T.
-      memory_len: M.
       attn_type: "uni" adds the causal mask.
       same_length: see `causal_mask`; "uni" only.
       perm_mask: bool [B, T, T], True = i may not see j.
@@ -112,7 +102,6 @@ def attention_masks(
       memory_length: int [B], so many slots at the right end of the memory
         are valid; None = all.
       target_positions: int [B, P], the query rows; None = all T.
-      two_streams: whether there is a query stream.
     """
     pad = None
     if input_mask is not None:
@@ -165,14 +154,7 @@ def segment_difference(
 ) -> tf.Tensor | None:
     """1 where query and key lie in different segments; memory is segment 0.
 
-    Args:
-      segment_ids: int [B, T], or None for no segment term.
-      memory_len: M.
-      target_positions: int [B, P], the query rows; None = all T.
-      dtype: of the result.
-
-    Returns:
-      [B, T or P, K], or None.
+    [B, T or P, K] of `segment_ids` int [B, T]; None without.
     """
     if segment_ids is None:
         return None

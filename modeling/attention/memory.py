@@ -12,16 +12,14 @@ def update_memory(
     """The last `mem_len` of [old memory, first `reuse_len` inputs].
 
     T = 5, reuse_len = 3, memory m1..m4, mem_len = 6: m2 m3 m4 h1 h2 h3.
+    [B, min(mem_len, M + cached), D] without gradient and of the dtype of
+    `memory` (of `hidden` without one), or None.
 
     Args:
       hidden: [B, T, D], input of a layer.
       memory: [B, M, D], or None.
       mem_len: slots to keep; None or 0 = no memory.
       reuse_len: None or 0 = the whole segment.
-
-    Returns:
-      [B, min(mem_len, M + cached), D] without gradient and of the dtype of
-      `memory` (of `hidden` without one), or None.
     """
     if not mem_len:
         return None
@@ -44,18 +42,9 @@ def update_length(
     mem_len: int | None,
     reuse_len: int | None = None,
 ) -> tf.Tensor | None:
-    """Valid slots of the new memory.
+    """Valid slots of the new memory, int32 [B], or None where there is none.
 
-    Args:
-      memory_length: int32 [B], valid slots of the old one; None = all.
-      batch_size: B.
-      memory_len: M of the old memory.
-      query_len: T.
-      mem_len: as for `update_memory`.
-      reuse_len: as for `update_memory`.
-
-    Returns:
-      int32 [B], or None where there is no memory.
+    `memory_length`, int32 [B], are those of the old one; None = all.
     """
     if not mem_len:
         return None

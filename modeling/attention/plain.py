@@ -19,26 +19,19 @@ from modeling.attention.relative import (
     value_gradients,
 )
 from modeling.ops import fused as fusion
-from modeling.ops.rematerialization import in_turn
 from modeling.ops.shapes import sizes, static_only
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainKeys:
-    """Keys and values of content alone.
+    """Keys and values of content alone."""
 
-    Attributes:
-      k: [N, B, K, H].
-      v: [N, B, K, H].
-      training: gradients will be asked for.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    training: bool = True
+    k: tf.Tensor  # [N, B, K, H]
+    v: tf.Tensor  # [N, B, K, H]
+    training: bool = True  # gradients will be asked for
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """See `modeling.attention.attend`; queries [N, B, Q, H]."""
+        """See `AttendedKeys`; queries [N, B, Q, H]."""
         if not self.training:
             return attend_in_turn(queries, self.k, self.v, stream.mask)
         return attend(queries, self.k, self.v, stream.mask, seed, rate)
@@ -49,15 +42,13 @@ def blocked_keys(
 ) -> tf.Tensor | None:
     """Who may not see whom: padding, and other documents of a packed row.
 
-    Unlike in `masks.attention_masks`, a row of padding does not see itself.
+    bool [B, 1 or T, T], True = blocked; None = nobody is. Unlike in
+    `masks.attention_masks`, a row of padding does not see itself.
 
     Args:
       input_mask: [B, T], 1 = real token; None = all.
       documents: int [B, T], number of the document that a token belongs to;
         None = one per row.
-
-    Returns:
-      bool [B, 1 or T, T], True = blocked; None = nobody is.
     """
     blocked = None
     if input_mask is not None:
@@ -102,15 +93,10 @@ def attend(
       vector = einsum("nbqk,nbkh->nbqh", dropout(softmax(scores)), v)
 
     Args:
-      q: [N, B, Q, H].
-      k: [N, B, K, H].
-      v: [N, B, K, H].
+      q: [N, B, Q, H]; so is the result.
+      k, v: [N, B, K, H].
       mask: float32 [B or 1, Q or 1, K], added to the scores; None = nothing.
-      seed: int32 [2] of the dropout site, or None.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
+      seed, rate: see `AttendedKeys`.
     """
     scale = q.shape[-1] ** -0.5
 
@@ -144,14 +130,9 @@ def attend_in_turn(q, k, v, mask=None) -> tf.Tensor:
         groups = chunked.head_groups(n_head, batch, query_len, key_len)
     if groups == 1:
         return attend(q, k, v, mask)
-    split = zip(*(tf.split(x, groups, 0) for x in (q, k, v)), strict=True)
-    vectors: list = []
-    for i, group in enumerate(split):
-        if i >= chunked.CONCURRENT:
-            before = vectors[i - chunked.CONCURRENT]
-            vectors[i - chunked.CONCURRENT], *group = in_turn(before, *group)
-        vectors.append(attend(*group, mask))
-    return tf.concat(vectors, 0)
+    return chunked.by_heads(
+        [q, k, v], groups, lambda _, q, k, v: attend(q, k, v, mask)
+    )
 
 
 @fusion.compiled

@@ -34,18 +34,14 @@ def sinusoid_table(
     """Encodings of the distances K, K-1, ..., float32 under any policy.
 
     T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
+    [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
 
     Args:
-      query_len: T.
-      key_len: K.
       d_model: D, even.
       attn_type: "bi" or "uni".
       clamp_len: distances are clipped to +- this when > 0.
       bi_data: add a second table with the sign of the distance flipped, for
         the backward half of the batch.
-
-    Returns:
-      [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
     """
     count = num_positions(query_len, key_len, attn_type)
     distances = tf.cast(key_len - tf.range(count), tf.float32)  # [R]
@@ -69,17 +65,13 @@ def shift_all(
     Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
     line of memory, that is a fixed stride of R - 1 after the first T numbers.
     For "uni" the columns ahead of a query hold numbers of its neighbour, or
-    zeros; the causal mask hides them.
+    zeros; the causal mask hides them. [..., T, K] by key.
 
     Args:
       scores: [..., T, R] by table column.
-      key_len: K.
       method: "radix" moves whole tiles of rows on TPU, where that fixed stride
         is a slow way through memory; equal results but for columns ahead. Known
         sizes only.
-
-    Returns:
-      [..., T, K] by key.
     """
     *lead, query_len, count = sizes(scores)
     known = all(isinstance(n, int) for n in (query_len, count, key_len))
@@ -97,15 +89,9 @@ def shift_from(
 ) -> tf.Tensor:
     """`shift_all` of a few consecutive queries that stand anywhere.
 
-    Row i of the result is `scores[..., i, first - i : first - i + K]`.
-
-    Args:
-      scores: [N, B, Q, R] by table column.
-      first: int scalar, the column of key 0 in row 0.
-      key_len: K.
-
-    Returns:
-      [N, B, Q, K] by key.
+    Row i of the result, [N, B, Q, K] by key, is
+    `scores[..., i, first - i : first - i + K]` of scores [N, B, Q, R] by table
+    column; `first` is the column of key 0 in row 0.
     """
     rows = [
         tf.slice(
@@ -171,16 +157,13 @@ def shift_at(
 ) -> tf.Tensor:
     """Aligns position scores of chosen queries with their keys.
 
+    [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
+
     Args:
       scores: [N, B, P, R] by table column.
       positions: int32 [B, P], the place i of each row in the segment.
-      query_len: T.
-      key_len: K.
       method: "gather" (fast on CPU and GPU) or "radix" (fast on TPU); equal
         results.
-
-    Returns:
-      [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
     """
     offsets = query_len - positions  # [B, P], 1..T
     if method == "radix":
@@ -224,21 +207,13 @@ def _shift_gather(scores, offsets, key_len):
 
 @dataclasses.dataclass(frozen=True)
 class _Digit:
-    """One digit of a shift.
-
-    Attributes:
-      base: of the number.
-      step: what one unit of the digit shifts.
-      largest: value of the digit.
-      width: columns before the first digit's shift, then what was left.
-      new_width: columns after, K for the last digit.
-    """
+    """One digit of a shift."""
 
     base: int
-    step: int
-    largest: int
-    width: int
-    new_width: int
+    step: int  # what one unit of the digit shifts
+    largest: int  # value of the digit
+    width: int  # columns before the first digit's shift, then what was left
+    new_width: int  # columns after, K for the last digit
 
     def of(self, offsets):
         """The digit of each offset."""

@@ -30,24 +30,15 @@ from modeling.ops.shapes import sizes
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """What both streams attend to.
+    """What both streams attend to."""
 
-    Attributes:
-      k: [N, B, K, H].
-      v: [N, B, K, H].
-      r: [N, S, R, H], projected position table.
-      query_len: T.
-      key_len: K.
-      method: how position scores are shifted, see `positions`.
-      biases: (u, v, s), each [N, H]; (u, v) without segments.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    r: tf.Tensor
-    query_len: int
-    key_len: int
-    method: str = "gather"
+    k: tf.Tensor  # [N, B, K, H]
+    v: tf.Tensor  # [N, B, K, H]
+    r: tf.Tensor  # [N, S, R, H], projected position table
+    query_len: int  # T
+    key_len: int  # K
+    method: str = "gather"  # how position scores are shifted, see `positions`
+    # (u, v, s), each [N, H]; (u, v) without segments
     biases: tuple[tf.Tensor, ...] = ()
 
     def shift(self, scores: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
@@ -68,16 +59,11 @@ class Keys:
 
 @dataclasses.dataclass(frozen=True)
 class Queries:
-    """Queries with their biases, scaled by 1 / sqrt(H).
+    """Queries with their biases, scaled by 1 / sqrt(H)."""
 
-    Attributes:
-      content: [N, B, Q, H], q + u.
-      position: [N, B, Q, H], q + v.
-      segment: [N, B, Q, 1], what is added where segments differ, or None.
-    """
-
-    content: tf.Tensor
-    position: tf.Tensor
+    content: tf.Tensor  # [N, B, Q, H], q + u
+    position: tf.Tensor  # [N, B, Q, H], q + v
+    # [N, B, Q, 1], what is added where segments differ, or None
     segment: tf.Tensor | None
 
 
@@ -131,15 +117,7 @@ def attend(
       p = softmax(scores + mask)
       vector = einsum("nbqk,nbkh->nbqh", dropout(p), v)
 
-    Args:
-      queries: of one stream.
-      keys: of the layer.
-      stream: what the rows may see, and which rows they are.
-      seed: int32 [2] of the dropout site, or None.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
+    Arguments and result are those of `AttendedKeys.attend`.
     """
 
     @tf.custom_gradient
@@ -175,11 +153,8 @@ def attend(
 def value_gradients(p, v, out, d_out, seed, rate):
     """Gradients of the scores [N, B, Q, K] and of v [N, B, K, H].
 
-    Args:
-      p: probabilities [N, B, Q, K], before dropout.
-      v: [N, B, K, H].
-      out, d_out: the attention vectors [N, B, Q, H] and their gradient.
-      seed, rate: of dropout on the probabilities.
+    Of the probabilities `p` before dropout, v, the attention vectors `out`
+    [N, B, Q, H] and their gradient `d_out`.
     """
     d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
     again = not_before(d_out, seed)

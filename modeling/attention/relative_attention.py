@@ -18,7 +18,6 @@ class RelativeAttention(Attention):
     """Transformer-XL section 3.3; `modeling.attention.relative` has the scores.
 
     Args:
-      *sizes, **kwargs: see `Attention`.
       untie_r: the layer owns u, v, s (`r_w_bias`, `r_r_bias`, `r_s_bias`);
         else they come with `shared`, after the position table.
       segments: there are segments to tell apart; else the layer has neither
@@ -51,7 +50,6 @@ class RelativeAttention(Attention):
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
     ) -> Keys:
-        """See `Attention.keys`."""
         table, *biases = shared
         # A constant: without this it would get a gradient.
         table = tf.cast(tf.stop_gradient(table), pieces[-1].dtype)
@@ -78,8 +76,6 @@ class RelativeAttention(Attention):
           keys: of the prompt [1, P, D]; its table holds the distances C..0.
           x: [B, 1, D], the content of the token at P + `slot`.
           cache: [2, N, B, G, H], keys and values of the tokens before.
-          slot: int scalar.
-          context: how the layer is run.
         """
         new = context.matmul.heads([x], [self.kernels[n] for n in "kv"])
         return CachedKeys(keys, cache, slot).write(tf.stack(new))
@@ -90,7 +86,6 @@ class RelativeAttention(Attention):
         return make_queries(q, keys.biases, seg_embed)
 
     def own_variable_paths(self):
-        """See `Attention`."""
         names = [*self.bias_names] if self.untie_r else []
         names += ["seg_embed"] if self.segments else []
         return {name: name for name in names}

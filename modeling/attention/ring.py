@@ -9,37 +9,29 @@ scores are made by distance, 0..M, and taken in the order of the slots.
 
 import dataclasses
 
-import numpy as np
 import tensorflow as tf
 
 from modeling.attention import relative
+from modeling.attention.cached import written
 from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import LayerContext
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where the new token stands; the same in every layer.
+    """Where the new token stands; the same in every layer."""
 
-    Attributes:
-      slot: int32 scalar, the slot that it will take.
-      distances: int32 [M + 1], of the slots and of itself (0).
-      mask: float32 [M + 1], added to scores: slots not yet filled are hidden,
-        or count as zero vectors.
-    """
-
-    slot: tf.Tensor
-    distances: tf.Tensor
+    slot: tf.Tensor  # int32 scalar, the slot that it will take
+    distances: tf.Tensor  # int32 [M + 1], of the slots and of itself (0)
+    # float32 [M + 1], added to scores: slots not yet filled are hidden, or
+    # count as zero vectors
     mask: tf.Tensor
 
     @classmethod
     def of(cls, token: tf.Tensor, slots: int, hide: bool = True) -> "Place":
         """The place of token number `token` (int32 scalar) of a text.
 
-        Args:
-          token: its number.
-          slots: M.
-          hide: slots that are not yet filled; else they are seen as zeros.
+        Slots that are not yet filled are hidden, or else seen as zeros.
         """
         back = tf.math.floormod(token - tf.range(slots) - 1, slots) + 1  # [M]
         distances = tf.pad(back, [[0, 1]])  # [M + 1]
@@ -49,21 +41,13 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class RingKeys:
-    """Keys and values of one layer for one new token.
+    """Keys and values of one layer for one new token."""
 
-    Attributes:
-      cache: [2, N, B, M, H], keys and values of the slots.
-      new: [2, N, B, 1, H], those of the token itself.
-      r: [N, M + 1, H], projected positions of the distances 0..M.
-      place: of the token.
-      biases: (u, v), each [N, H].
-    """
-
-    cache: tf.Tensor
-    new: tf.Tensor
-    r: tf.Tensor
+    cache: tf.Tensor  # [2, N, B, M, H], keys and values of the slots
+    new: tf.Tensor  # [2, N, B, 1, H], those of the token itself
+    r: tf.Tensor  # [N, M + 1, H], projected positions of the distances 0..M
     place: Place
-    biases: tuple[tf.Tensor, ...]
+    biases: tuple[tf.Tensor, ...]  # (u, v), each [N, H]
 
     @classmethod
     def of(
@@ -85,14 +69,7 @@ class RingKeys:
 
     def written(self) -> tf.Tensor:
         """The cache with the token in its slot."""
-        lead = self.cache.shape[:3]
-        index = np.indices(lead).reshape(3, -1).T  # [2*N*B, 3]
-        where = tf.fill([len(index), 1], self.place.slot)
-        return tf.tensor_scatter_nd_update(
-            self.cache,
-            tf.concat([tf.constant(index, tf.int32), where], 1),
-            tf.reshape(self.new, [len(index), -1]),
-        )
+        return written(self.cache, self.new, self.place.slot)
 
     def attend(self, queries, stream, seed=None, rate=0.0):
         """Attention vectors [N, B, 1, H]; without gradient and dropout.
@@ -123,13 +100,8 @@ class RingKeys:
 def fill(memory: tf.Tensor, count: int, slots: int) -> tf.Tensor:
     """Puts the last tokens of a text of `count` into their slots.
 
-    Args:
-      memory: [2, N, B, m, H], keys and values of its last m <= M tokens.
-      count: tokens of the text.
-      slots: M.
-
-    Returns:
-      [2, N, B, M, H]; slots that hold nothing are zeros.
+    [2, N, B, M, H], zeros where a slot holds nothing, of `memory`
+    [2, N, B, m, H], keys and values of its last m <= M tokens.
     """
     kept = memory.shape[3]
     memory = tf.pad(memory, [[0, 0]] * 3 + [[slots - kept, 0], [0, 0]])

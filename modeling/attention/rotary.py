@@ -16,10 +16,7 @@ def table(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Cosines and sines, float32 [..., T, H]; the halves are equal.
 
-    Args:
-      positions: int [..., T].
-      d_head: H, even.
-      theta: frequency m is theta^(-2m / H).
+    Of int positions [..., T]; frequency m is theta^(-2m / H), H even.
     """
     powers = tf.range(0, d_head, 2, tf.float32) / d_head  # [H/2]
     frequencies = tf.pow(tf.constant(theta, tf.float32), -powers)
@@ -28,17 +25,13 @@ def table(
     return tf.cos(angles), tf.sin(angles)
 
 
+@fusion.fused
 def rotate(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor) -> tf.Tensor:
     """Turns x [N, B, T, H] by a `table` [B or 1, T, H], computed in float32.
 
     x1, x2 = split(x, 2)
     concat([x1 cos - x2 sin, x2 cos + x1 sin])
     """
-    return _rotate(x, cos, sin)
-
-
-@fusion.fused
-def _rotate(x, cos, sin):
     wide = tf.cast(x, tf.float32)
     first, second = tf.split(wide, 2, -1)
     turned = tf.concat([-second, first], -1)

@@ -23,8 +23,7 @@ def mean(values: list[np.ndarray]) -> np.ndarray:
 def last_checkpoints(folder: str, count: int) -> list[str]:
     """Prefixes of the last `count` whole checkpoints, oldest first.
 
-    Raises:
-      UserError: there are fewer.
+    Raises UserError: there are fewer.
     """
     prefixes = whole(folder)
     if len(prefixes) < count:
@@ -39,9 +38,7 @@ def average(options: AverageOptions) -> list[str]:
     """Writes the mean as a model folder of its own; returns report lines.
 
     Where a training kept moving averages of its weights, those are averaged.
-
-    Raises:
-      UserError: too few checkpoints, or `output` exists.
+    Raises UserError: too few checkpoints, or `output` exists.
     """
     folder = options.model_dir
     prefixes = last_checkpoints(folder, options.last)

@@ -47,21 +47,14 @@ TASKS = "task_names"
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """A checkpoint in memory.
+    """A checkpoint in memory."""
 
-    Attributes:
-      head: as `heads.find` gives it.
-      config: of the encoder.
-      model: with the weights in its variables.
-      tasks: "classification" or "regression" -> the original's task name.
-      notes: lines for the report.
-    """
-
-    head: str
+    head: str  # as `heads.find` gives it
     config: EncoderConfig
-    model: tf.Module
+    model: tf.Module  # with the weights in its variables
+    # "classification" or "regression" -> the original's task name
     tasks: dict[str, str]
-    notes: list[str]
+    notes: list[str]  # lines for the report
 
 
 # (folder with a vocabulary, config, head) -> ids of symbols by name, lines
@@ -77,7 +70,6 @@ def convert(
     """Converts a checkpoint and returns the report, a line per variable.
 
     Args:
-      options: what, from where, to where.
       write_text: for "hf"; None = the folder's tokenizer stays as it is.
 
     Raises:
@@ -248,13 +240,8 @@ def write(
     """Writes a model in a format; returns report lines.
 
     Args:
-      weights: the model.
       to_format: "native", "hf" or "tf1".
       output: see `ConvertOptions`.
-      source: where it was read; its vocabulary goes along.
-      labels: names of the outputs, for "hf".
-      task, head_options: see `ConvertOptions`, for "hf".
-      write_text: see `convert`.
     """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {

@@ -31,15 +31,11 @@ _FOOTER = bytes.fromhex("57fb808b247547db")
 
 @dataclasses.dataclass(frozen=True)
 class Newest:
-    """The newest whole checkpoint of a folder.
-
-    Attributes:
-      prefix: of its files.
-      why: one line where it is not what the `checkpoint` file names, or where
-        newer files are not whole; else empty.
-    """
+    """The newest whole checkpoint of a folder."""
 
     prefix: str
+    # one line where it is not what the `checkpoint` file names, or where newer
+    # files are not whole; else empty
     why: str = ""
 
 
@@ -76,14 +72,9 @@ def newest_prefix(
     base: str | None = None,
     say: Callable[[str], None] | None = None,
 ) -> str | None:
-    """`newest`'s prefix, after its line was said.
+    """`newest`'s prefix, after its line was said; UserError as there.
 
-    Args:
-      folder, base: see `newest`.
-      say: takes the line; standard error if not given, once per process.
-
-    Raises:
-      UserError: see `newest`.
+    `say` takes the line; standard error if not given, once per process.
     """
     latest = newest(folder, base)
     if latest is None:
@@ -94,11 +85,7 @@ def newest_prefix(
 
 
 def whole(folder: str, base: str | None = None) -> list[str]:
-    """Prefixes of all whole checkpoints, oldest first; arguments as `newest`'s.
-
-    Raises:
-      UserError: they are of several names and nothing says which is meant.
-    """
+    """Prefixes of all whole checkpoints, oldest first; as `newest`."""
     there = _look(folder, base)
     return [
         os.path.join(folder, name)

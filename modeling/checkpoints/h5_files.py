@@ -31,9 +31,7 @@ _KINDS = ("<f4", "<f2", "<f8")
 def load(path: str) -> dict[str, np.ndarray]:
     """Every tensor of a file, by its PyTorch name and in its shape.
 
-    Raises:
-      UserError: missing, unreadable, or something is not stored as plain
-        numbers.
+    Raises UserError: missing, unreadable, or not stored as plain numbers.
     """
     import h5py
 

@@ -28,11 +28,7 @@ MULTI_LABEL = "multi_label_classification"
 
 
 def family_of(model_type: str) -> HuggingFaceNames:
-    """An encoder's names there.
-
-    Raises:
-      UserError: it has none.
-    """
+    """An encoder's names there; UserError where it has none."""
     reference = spec_of(model_type).hugging_face
     if not reference:
         raise UserError(
@@ -45,9 +41,8 @@ def family_of(model_type: str) -> HuggingFaceNames:
 def read_config(folder: str) -> EncoderConfig:
     """`config.json` as ours; their other keys stay in `extra["hf"]`.
 
-    Raises:
-      UserError: missing, of no encoder of ours, with a setting we have not, or
-        of weights that do not fit into memory.
+    Raises UserError: missing, of no encoder of ours, with a setting we have
+    not, or of weights that do not fit into memory.
     """
     theirs = _read_json(folder)
     path = os.path.join(folder, CONFIG)
@@ -73,9 +68,6 @@ def write_config(
     """Writes `config.json`; returns lines for the report.
 
     Args:
-      folder: existing.
-      config: ours.
-      head: as `find_head` gives it.
       arrays: weights by canonical name, which tell the number of labels.
       names: of the labels, in order; () = those that the configuration has,
         where they are as many, else `LABEL_0`, ...
@@ -127,8 +119,7 @@ def write_config(
 def head_options(folder: str, head: str) -> dict[str, Any]:
     """Options of a head that `config.json` tells and weights do not.
 
-    Raises:
-      UserError: a summary that we have not.
+    Raises UserError: a summary that we have not.
     """
     if head not in _POOLED:
         return {}
@@ -144,17 +135,11 @@ def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:
 
 
 class Found(NamedTuple):
-    """What a folder holds.
-
-    Attributes:
-      arrays: by canonical name.
-      head: as `find_head` gives it.
-      left_out: names of tensors that were not wanted.
-    """
+    """What a folder holds."""
 
     arrays: dict[str, np.ndarray]
     head: str
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # names of tensors that were not wanted
 
 
 def head_of_classes(
@@ -202,16 +187,9 @@ def _knows_none(family: HuggingFaceNames, classes: Sequence[str]) -> bool:
 def read_weights(folder: str, config: EncoderConfig, part: str = "") -> Found:
     """The tensors, in one file or in shards, by canonical name.
 
-    A pooler that the head does not read is left out.
-
-    Args:
-      folder: with `config.json` and weights.
-      config: of the encoder.
-      part: `heads.ENCODER` leaves every head out.
-
-    Raises:
-      UserError: unreadable, a tensor that no name takes, or untied weights
-        where the model ties them.
+    A pooler that the head does not read is left out. Raises UserError:
+    unreadable, a tensor that no name takes, or untied weights where the model
+    ties them.
     """
     theirs, path = hf_files.load_tensors(folder)
     family = family_of(config.model_type)
@@ -275,11 +253,7 @@ def write_weights(
     config: EncoderConfig,
     head: str,
 ) -> None:
-    """Writes `model.safetensors`, every array consumed.
-
-    Raises:
-      UserError: an array that their class has no place for.
-    """
+    """Writes `model.safetensors` of all arrays; UserError as `to_theirs`."""
     from safetensors.numpy import save_file
 
     theirs = to_theirs(arrays, config, head)
@@ -292,8 +266,7 @@ def to_theirs(
 ) -> dict[str, np.ndarray]:
     """Arrays by canonical name -> by their names and in their shapes, float32.
 
-    Raises:
-      UserError: an array that their class has no place for.
+    Raises UserError: an array that their class has no place for.
     """
     family = family_of(config.model_type)
     arrays = dict(arrays)

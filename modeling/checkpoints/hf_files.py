@@ -22,11 +22,7 @@ _MAX_HEADER = 1 << 22
 
 
 def form_of(folder: str) -> str | None:
-    """The name of the file that a folder's weights begin at, or None.
-
-    Returns:
-      One of `FORMS`: a file of tensors, or an index of shards.
-    """
+    """The one of `FORMS` that a folder's weights begin at, or None."""
     return next(
         (n for n in FORMS if files.exists(os.path.join(folder, n))), None
     )
@@ -35,8 +31,7 @@ def form_of(folder: str) -> str | None:
 def weight_files(folder: str) -> list[str]:
     """Paths of the files that `load_tensors` reads the tensors from.
 
-    Raises:
-      UserError: there is none, or the index is damaged.
+    Raises UserError: there is none, or the index is damaged.
     """
     form = form_of(folder) or WEIGHTS
     path = os.path.join(folder, form)
@@ -50,9 +45,8 @@ def weight_files(folder: str) -> list[str]:
 def load_tensors(folder: str) -> tuple[Tensors, str]:
     """Every tensor by its PyTorch name, and the path for messages.
 
-    Raises:
-      UserError: a file is missing or unreadable, or shards and index do not
-        agree.
+    Raises UserError: a file is missing or unreadable, or shards and index do
+    not agree.
     """
     form = form_of(folder) or WEIGHTS
     path = os.path.join(folder, form)
@@ -94,8 +88,7 @@ def _places(index: str) -> dict[str, str]:
 def load_file(path: str) -> Tensors:
     """Every tensor of one file; its ending says the form.
 
-    Raises:
-      UserError: it is missing, unreadable, or holds anything but tensors.
+    Raises UserError: missing, unreadable, or it holds anything but tensors.
     """
     ending = os.path.splitext(path)[1]
     return _READERS.get(ending, torch_files.load_state_dict)(path)

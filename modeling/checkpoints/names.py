@@ -39,8 +39,7 @@ def variable_paths(model: tf_keras.Model) -> dict[str, str]:
 def named_variables(model: tf_keras.Model) -> dict[str, tf.Variable]:
     """Every variable of a backbone or task model by its canonical name.
 
-    Raises:
-      ValueError: the model has a variable that no name covers.
+    Raises ValueError: the model has a variable that no name covers.
     """
     variables = {
         name: _follow(model, path)

@@ -39,8 +39,7 @@ def is_native(prefix: str) -> bool:
 def readable(prefix: str) -> str:
     """The prefix that TensorFlow's readers take (`files.plain_folder`).
 
-    Raises:
-      UserError: its name has signs of a pattern, or its index is damaged.
+    Raises UserError: its name has signs of a pattern, or its index is damaged.
     """
     folder, name = os.path.split(prefix)
     if re.search(r"[\[*?\\]", name):
@@ -76,8 +75,7 @@ def read_tensor(reader, key: str, prefix: str):
 def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
     """Every array below `model`: all of its attribute paths -> array.
 
-    Raises:
-      UserError: no attribute `model`, or a damaged file.
+    Raises UserError: no attribute `model`, or a damaged file.
     """
     reader = open_reader(prefix)
     nodes = _read_nodes(reader, prefix)
@@ -122,11 +120,7 @@ def with_averages(
 
 
 def names_below(prefix: str, *path: str) -> set[str]:
-    """Names of what a checkpoint holds below a path of attributes.
-
-    Returns:
-      Empty where it holds no such object.
-    """
+    """Names of what a checkpoint holds below a path; empty where nothing is."""
     nodes = _read_nodes(open_reader(prefix), prefix)
     return {name for name, _ in _below(nodes, path)}
 
@@ -167,8 +161,6 @@ def by_name(
     """Renames from attribute paths to canonical names.
 
     Args:
-      arrays: as `read` returns them.
-      paths: `variables.variable_paths` of the model.
       elsewhere: attribute paths of models with other heads -> canonical names,
         for names that no path of its own gives; the first one counts.
 
@@ -200,8 +192,6 @@ def write(
 
     Args:
       folder: must not exist or be empty.
-      model: task model.
-      config: of its encoder, written beside it.
       add: puts more files into the folder that it is given.
     """
     with new_folder(folder) as temporary:
@@ -217,8 +207,7 @@ def write(
 def new_folder(folder: str) -> Iterator[str]:
     """A temporary sibling that becomes `folder` when all went well.
 
-    Raises:
-      UserError: the folder is not empty, or another process makes it.
+    Raises UserError: the folder is not empty, or another process makes it.
     """
     folder = folder.rstrip("/")
     with locks.held(folder, is_folder=False):

@@ -34,10 +34,9 @@ def head_in(folder: str) -> str | None:
 
 
 def fields(folder: str) -> dict[str, Any] | None:
-    """The fields of `common.contract.task_spec.TaskSpec`; None where there is no task.
+    """The fields of `common.contract.task_spec.TaskSpec`; None without a task.
 
-    Raises:
-      UserError: labels or vocabulary are damaged.
+    Raises UserError: labels or vocabulary are damaged.
     """
     theirs = _config(folder)
     head = _head(theirs) if theirs else None

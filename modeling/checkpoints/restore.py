@@ -39,21 +39,14 @@ from modeling.encoders.registry import (
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a checkpoint is and what it is.
+    """Where a checkpoint is and what it is."""
 
-    Attributes:
-      format: "native", "tf1" or "hf".
-      path: checkpoint prefix, or the folder for "hf".
-      folder: where the config and `spiece.model` are looked for.
-      why: this one of the folder's; "" = it was named, or it is the only one.
-      part: "encoder" leaves the head of a Hugging Face folder out.
-    """
-
-    format: str
-    path: str
-    folder: str
+    format: str  # "native", "tf1" or "hf"
+    path: str  # checkpoint prefix, or the folder for "hf"
+    folder: str  # where the config and `spiece.model` are looked for
+    # this one of the folder's; "" = it was named, or it is the only one
     why: str = ""
-    part: str = ""
+    part: str = ""  # "encoder" leaves the head of a Hugging Face folder out
 
     @property
     def line(self) -> str:
@@ -63,21 +56,14 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class RestoreReport:
-    """What a restore did, by canonical name (surplus: by its own name).
-
-    Attributes:
-      source: the checkpoint.
-      restored: variables that got their value from it.
-      fresh: variables of the model that it lacks; they keep their value.
-      unused: what it holds and the model does not take.
-      stripped: optimizer slots and counters left out.
-    """
+    """What a restore did, by canonical name (surplus: by its own name)."""
 
     source: Source
-    restored: tuple[str, ...]
+    restored: tuple[str, ...]  # variables that got their value from it
+    # variables of the model that it lacks; they keep their value
     fresh: tuple[str, ...]
-    unused: tuple[str, ...]
-    stripped: tuple[str, ...]
+    unused: tuple[str, ...]  # what it holds and the model does not take
+    stripped: tuple[str, ...]  # optimizer slots and counters left out
 
     def __str__(self) -> str:
         lines = [
@@ -119,7 +105,10 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
             return Source("hf", path, folder, part=part)
         chosen = weights.choose(path, choice)
         if chosen is None:
-            raise _no_checkpoint(path)
+            raise UserError(
+                f"{folder} holds no checkpoint: wanted a `checkpoint` file "
+                f"with its .index, or one of {', '.join(FORMS)}"
+            )
         prefix, why = chosen
     else:
         prefix = path
@@ -137,14 +126,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
 
 
 def content_digest(path: str | Source) -> str:
-    """SHA-256 over the files of a checkpoint's weights, wherever they lie.
-
-    Args:
-      path: as for `resolve`, or what it gave.
-
-    Raises:
-      UserError: see `resolve`.
-    """
+    """SHA-256 over the files of a checkpoint's weights; errors as `resolve`."""
     source = path if isinstance(path, Source) else resolve(path)
     if source.format == "hf":
         names = hf_files.weight_files(source.path)
@@ -170,21 +152,10 @@ def description(source: Source) -> dict[str, str]:
     return found | ({"origin": where} if where else {})
 
 
-def _no_checkpoint(folder: str) -> UserError:
-    return UserError(
-        f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
-        f"its .index, or one of {', '.join(FORMS)}"
-    )
-
-
 def find_config(path: str) -> EncoderConfig:
-    """The config beside a checkpoint, read for any format.
+    """The config beside a checkpoint of any format, or alone in a directory.
 
-    Args:
-      path: as for `resolve`; a directory with only a config will do, too.
-
-    Raises:
-      UserError: no config there.
+    Raises UserError: no config there.
     """
     path = hub.local(path)
     beside = config_file_in(path)
@@ -246,7 +217,6 @@ def restore(
     holds them.
 
     Args:
-      model: backbone or task model.
       path: see `resolve`, or what it gave.
       require: "all": every variable must be there; "encoder": every variable
         of the encoder, the head may start fresh.

@@ -91,14 +91,8 @@ def write(
 ) -> None:
     """Writes canonical arrays as a TF1 checkpoint, complete or not at all.
 
-    Args:
-      prefix: of the checkpoint; its folder is made.
-      arrays: canonical name -> array.
-      tasks: "classification" or "regression" -> task name for the scope.
-      config: of the encoder.
-
-    Raises:
-      UserError: of an encoder that has no such files.
+    `tasks` are those of `read`. Raises UserError: of an encoder that has no
+    such files.
     """
     tensors = {}
     for name, value in _original(config, prefix).stack(arrays).items():

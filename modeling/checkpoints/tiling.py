@@ -52,19 +52,11 @@ def grow(
     config: EncoderConfig,
     model: tf_keras.Model,
 ) -> list[str]:
-    """Gives a larger model the weights of a smaller one.
+    """Gives a larger model of the same encoder and head a smaller one's arrays.
 
-    Args:
-      arrays: of the smaller one, by canonical name.
-      config: of the smaller one.
-      model: the larger one, same encoder and head.
-
-    Returns:
-      Canonical names that keep their first values: a layer that had no norm.
-
-    Raises:
-      UserError: another encoder, vocabulary or number of positions, or a
-        variable that the smaller one lacks.
+    Returns canonical names that keep their first values: a layer that had no
+    norm. Raises UserError: another encoder, vocabulary or number of positions,
+    or a variable that the smaller one lacks.
     """
     wanted = model.config
     if config.model_type != wanted.model_type or wanted.model_type not in TYPES:

@@ -79,14 +79,13 @@ class _Refused(Exception):
 def load_state_dict(path: str) -> dict[str, np.ndarray]:
     """Every tensor of a file by name; half precision stays, bfloat16 does not.
 
-    Args:
-      path: written by `torch.save(model.state_dict(), path)`.
-
-    Raises:
-      UserError: unreadable, damaged, no `state_dict`, or it names anything
-        that is no tensor.
+    Of `torch.save(model.state_dict(), path)`. Raises UserError: unreadable,
+    damaged, no `state_dict`, or it names anything that is no tensor.
     """
-    data = _read(path)
+    try:
+        data = files.read_bytes(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
     try:
         stored, storages = _open(data)
         return _arrays(stored, storages)
@@ -111,13 +110,6 @@ def load_state_dict(path: str) -> dict[str, np.ndarray]:
         raise UserError(
             f"{path} is damaged or no file of torch.save ({what})"
         ) from e
-
-
-def _read(path: str) -> bytes:
-    try:
-        return files.read_bytes(path)
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
 
 
 def _open(data: bytes) -> tuple[Any, Any]:

@@ -21,18 +21,12 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class Best(NamedTuple):
-    """What `best/` of a folder holds.
-
-    Attributes:
-      path: prefix.
-      step: of the training.
-      value: of the metric.
-      metric: its name; None in folders of versions that did not save it.
-    """
+    """What `best/` of a folder holds."""
 
     path: str
     step: int
     value: float
+    # its name; None in folders of versions that did not save it
     metric: str | None
 
 
@@ -62,11 +56,7 @@ def name_in(home: str, path: str) -> str:
 
 
 def read_best(folder: str) -> Best | None:
-    """What `best/` of a folder holds, or None.
-
-    Raises:
-      UserError: it is damaged.
-    """
+    """What `best/` of a folder holds, or None; UserError if damaged."""
     path = newest_prefix(os.path.join(folder, BEST))
     if path is None:
         return None
@@ -89,10 +79,9 @@ def read_best(folder: str) -> Best | None:
 
 
 def read_log(folder: str) -> dict[int, dict]:
-    """Step -> row of `evaluations.jsonl`, in its order; {} without the file.
+    """Step -> row of `evaluations.jsonl` in its order, maybe {}.
 
-    Raises:
-      UserError: it is damaged.
+    Raises UserError: the file is damaged.
     """
     path = os.path.join(folder, LOG_NAME)
     if not files.exists(path):
@@ -110,15 +99,10 @@ def read_log(folder: str) -> dict[int, dict]:
 
 
 def choose(folder: str, choice: str = AUTO) -> Chosen | None:
-    """The weights of a folder, or None where it holds none of ours.
+    """The weights of a model's folder or its `best/`, None where none are ours.
 
-    Args:
-      folder: a model's, or `best/` of one.
-      choice: one of `common.weights.weights_line.CHECKPOINT_CHOICES`; "best" and "last"
-        name one of the two.
-
-    Raises:
-      UserError: `choice` names one that is not there, or a file is damaged.
+    Of `weights_line.CHECKPOINT_CHOICES` "best" and "last" name one of the two.
+    Raises UserError: that one is not there, or a file is damaged.
     """
     last, best = newest_prefix(folder), None
     if choice != LAST or last is None:

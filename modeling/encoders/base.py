@@ -62,12 +62,37 @@ class Encoder(saving.Model):
 
 
 class ConfiguredLayer(saving.Layer):
-    """A layer that the encoder's configuration describes.
-
-    Args:
-      config: the configuration, or its `to_dict()`.
-    """
+    """A layer that the encoder's `config`, or its `to_dict()`, describes."""
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**kwargs)
         self.config = config_from_dict(config)
+
+
+class Sublayers(ConfiguredLayer):
+    """A layer of layers below their own names, built in order of `parts`."""
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def build(self, input_shape):
+        for part in self.parts:
+            with tf.name_scope(part):
+                getattr(self, part).build(input_shape)
+        super().build(input_shape)
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names below the layer's scope -> attribute paths."""
+        paths = {}
+        for part in self.parts:
+            paths |= saving.paths_below(self, part, part)
+        return paths
+
+
+def with_memory(
+    h: tf.Tensor, memory: tf.Tensor | None
+) -> tuple[list[tf.Tensor], int | tf.Tensor]:
+    """[memory [B, M, D] if any, h [B, T, D]] of one dtype, and T."""
+    pieces = [h]
+    if memory is not None:
+        pieces.insert(0, tf.cast(memory, h.dtype))
+    return pieces, tf.shape(h)[1] if h.shape[1] is None else h.shape[1]

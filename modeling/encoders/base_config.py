@@ -135,7 +135,6 @@ class FileConfig(EncoderConfig):
 
     @property
     def changeable(self) -> tuple[str, ...]:
-        """See `EncoderConfig`."""
         return (*self.rates(), "init_std", "pooling", "extra")
 
     @property
@@ -150,11 +149,7 @@ class FileConfig(EncoderConfig):
         return tuple(rates[0] if rate is None else rate for rate in rates)
 
     def with_memory(self, length: int | None) -> Self:
-        """Itself: there is none.
-
-        Raises:
-          UserError: `length` is positive.
-        """
+        """Itself: there is none; UserError where `length` is positive."""
         if length:
             raise UserError(
                 f"{self.model_type} has no memory: wanted no memory length, "
@@ -170,8 +165,7 @@ class FileConfig(EncoderConfig):
     def from_dict(cls, value: dict[str, Any]) -> Self:
         """Reads fields by our names or by theirs; unknown ones go to `extra`.
 
-        Raises:
-          UserError: a field is missing, given twice or invalid.
+        Raises UserError: a field is missing, given twice or invalid.
         """
         value = cls._translated(dict(value))
         value.pop("model_type", None)
@@ -205,7 +199,7 @@ class FileConfig(EncoderConfig):
             if field.name not in by_field and current == field.default:
                 continue
             if field.name.endswith("_activation"):
-                current = _their_activation(current)
+                current = next(k for k, v in _OURS.items() if v == current)
             value[by_field.get(field.name, field.name)] = current
         value["model_type"] = self.model_type
         value = self._untranslated(value)
@@ -222,7 +216,3 @@ def _activation(key: str, name: Any) -> str:
             f"`{key}` must be one of {list(_OURS)}, received {name!r}"
         )
     return _OURS[name]
-
-
-def _their_activation(name: str) -> str:
-    return next(k for k, v in _OURS.items() if v == name)

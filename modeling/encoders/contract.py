@@ -83,12 +83,8 @@ class EncoderConfig:
     def _of_fields(cls, value: dict[str, Any], theirs: dict[str, str]) -> Self:
         """Reads fields by name; unknown ones go to `extra`.
 
-        Args:
-          value: what the file holds; `extra` is taken out.
-          theirs: field -> its name in the file, where that is another.
-
-        Raises:
-          UserError: a field without default is missing, or one is invalid.
+        `theirs` has the names in the file that differ. Raises UserError: a
+        field without default is missing, or one is invalid.
         """
         names = {field.name for field in dataclasses.fields(cls)}
         extra = value.pop("extra", None)

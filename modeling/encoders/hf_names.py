@@ -27,49 +27,51 @@ LOGITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """How a head makes one vector of a sequence, see `SequenceSummary`.
+    """How a head makes one vector of a sequence, see `SequenceSummary`."""
 
-    Attributes:
-      summary_type: None = not known.
-      use_proj: whether the weights have a projection.
-      pooling: "" = not known.
-    """
-
-    summary_type: str | None
-    use_proj: bool
-    pooling: str
+    summary_type: str | None  # None = not known
+    use_proj: bool  # whether the weights have a projection
+    pooling: str  # "" = not known
 
 
 class HuggingFaceNames:
-    """Base of the encoders' `HuggingFace` classes.
-
-    Attributes:
-      scope: of their encoder in a model with a head.
-      ties: (a stored copy, what it must be equal to), their names.
-      buffers: ends of names that hold no weights.
-      projection: canonical name of a weight that only a summary with a
-        projection has.
-      token_ids: key of their `config.json` -> (our name of the symbol, what
-        their class takes without the key).
-    """
+    """Base of the encoders' `HuggingFace` classes."""
 
     class_prefix: str
-    scope: str
+    ours: str  # scope of our encoder
+    scope: str  # of their encoder in a model with a head
+    around: Names  # below these two scopes
+    layer: Names  # below those of a layer
+    layer_scope: str  # of a layer of theirs, by its number
+    # (a stored copy, what it must be equal to), their names
     ties: tuple[tuple[str, str], ...] = ()
-    buffers: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()  # ends of names that hold no weights
+    # canonical name of a weight that only a summary with a projection has
     projection: str = f"{SUMMARY_SCOPE}/summary/kernel"
+    # key of their `config.json` -> (our name of the symbol, what their class
+    # takes without the key)
     token_ids: Mapping[str, tuple[str, int]] = {"pad_token_id": ("pad", 0)}
 
     def names(self, config: Any) -> Names:
         """Of the encoder's variables."""
-        raise NotImplementedError
+        tables = [("", "", self.around)]
+        tables += [(*pair, self.layer) for pair in self.layer_scopes(config)]
+        return {
+            f"{self.ours}{ours}{name}": (
+                f"{self.scope}{theirs}{their_name}",
+                flip,
+            )
+            for ours, theirs, table in tables
+            for name, (their_name, flip) in table.items()
+        }
+
+    def layer_scopes(self, config: Any) -> Iterator[tuple[str, str]]:
+        """(ours, theirs) of every layer that has weights."""
+        for i in range(config.n_layer):
+            yield f"layer_{i}/", self.layer_scope.format(i)
 
     def head_names(self, head: str) -> Names:
-        """Of the variables of a head; those that a model lacks do not matter.
-
-        Args:
-          head: as `modeling.heads.table.find` gives it.
-        """
+        """Of the variables of a head; those that a model lacks do not matter."""
         return {} if head == ENCODER else HEADS[head].hf_names
 
     def class_kinds(self, head: str) -> tuple[str, ...]:
@@ -106,9 +108,7 @@ class HuggingFaceNames:
     ) -> None:
         """Puts ids of symbols into their `config.json`, where it is wrong.
 
-        Args:
-          theirs: with `vocab_size`.
-          symbols: name -> id, below 0 = none; {} = no vocabulary is known.
+        `symbols` has ids by name, below 0 = none; {} = no vocabulary is known.
         """
         for key, (name, default) in self.token_ids.items():
             written_id = theirs.get(key, default)
@@ -126,27 +126,21 @@ class HuggingFaceNames:
     ) -> list[str]:
         """Puts a head's summary into their `config.json`.
 
-        Raises:
-          UserError: their class makes its vector in another way.
+        Raises UserError: their class makes its vector in another way.
         """
         raise NotImplementedError
 
     def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
         """Options of our heads that their `config.json` tells.
 
-        Raises:
-          UserError: a summary that we have not.
+        Raises UserError: a summary that we have not.
         """
         del theirs, path
         return {}
 
 
 class FileNames(HuggingFaceNames):
-    """Base of those whose configuration file is Hugging Face's own.
-
-    Attributes:
-      config_class: of the encoder, a `FileConfig`.
-    """
+    """Base of those whose configuration file is Hugging Face's own."""
 
     config_class: type
 
@@ -179,9 +173,11 @@ class FileNames(HuggingFaceNames):
         return json.loads(config.to_json())
 
 
-def dense(scope: str, theirs: str, bias: bool = True) -> Names:
+def dense(
+    scope: str, theirs: str, bias: bool = True, flip: bool = True
+) -> Names:
     """Kernel and bias of a dense layer."""
-    names = {f"{scope}/kernel": (f"{theirs}.weight", True)}
+    names = {f"{scope}/kernel": (f"{theirs}.weight", flip)}
     if bias:
         names[f"{scope}/bias"] = (f"{theirs}.bias", False)
     return names

@@ -16,33 +16,25 @@ DEFAULT = "xlnet"
 
 @dataclasses.dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder's row.
-
-    Attributes:
-      config: "module:class" of its configuration.
-      model: "module:class" of its `Encoder`.
-      groups: "module:name" of its rules for the optimizer's groups.
-      hugging_face: "module:class" of its names in Hugging Face folders; "" =
-        there are none.
-      config_file: name of its configuration file.
-      original: "module" that stacks and unstacks its arrays for TF1
-        checkpoints; "" = there are none.
-      state_dict: "module" that reads the `state_dict` of its PyTorch release;
-        "" = there is none.
-      lm_head: "module:class" of what makes logits of hidden states.
-      pooler: "module:class" of what makes one vector of a row.
-    """
+    """An encoder's row."""
 
     model_type: str
-    config: str
-    model: str
-    groups: str
+    config: str  # "module:class" of its configuration
+    model: str  # "module:class" of its `Encoder`
+    groups: str  # "module:name" of its rules for the optimizer's groups
+    # "module:class" of its names in Hugging Face folders; "" = there are none
     hugging_face: str
     config_file: str
     capabilities: Capabilities
+    # "module" that stacks and unstacks its arrays for TF1 checkpoints; "" =
+    # there are none
     original: str = ""
+    # "module" that reads the `state_dict` of its PyTorch release; "" = there is
+    # none
     state_dict: str = ""
+    # "module:class" of what makes logits of hidden states
     lm_head: str = "modeling.heads.language_model:LanguageModelHead"
+    # "module:class" of what makes one vector of a row
     pooler: str = "modeling.heads.pooling:SequenceSummary"
 
 
@@ -129,11 +121,7 @@ ENCODERS = {
 
 
 def spec_of(model_type: str) -> EncoderSpec:
-    """The row of a `model_type`.
-
-    Raises:
-      UserError: there is none; the message lists them.
-    """
+    """The row of a `model_type`; UserError lists them where there is none."""
     if not isinstance(model_type, str) or model_type not in ENCODERS:
         raise UserError(
             f"model_type must be one of {list(ENCODERS)}, found {model_type!r}"
@@ -175,13 +163,8 @@ def new_config(
 ) -> EncoderConfig:
     """The configuration of a new model.
 
-    Args:
-      model_type: key of `ENCODERS`.
-      vocab_size: V.
-      values: fields by name; what is not given is that of the base size.
-
-    Raises:
-      UserError: a field that this encoder has not, or an invalid value.
+    Fields that `values` lack are those of the base size. Raises UserError: a
+    field that this encoder has not, or an invalid value.
     """
     config_class = resolve(spec_of(model_type).config)
     if values.get("mem_len"):
@@ -204,8 +187,7 @@ def new_config(
 def changed(config: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
     """A copy with the fields that flags of the same names give.
 
-    Raises:
-      UserError: a field that this encoder has not, or an invalid value.
+    Raises UserError: a field that this encoder has not, or an invalid value.
     """
     if changes.get("mem_len"):
         require(config, "memory", "--mem_len")
@@ -222,8 +204,7 @@ def changed(config: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
 def config_from_dict(value: dict | EncoderConfig) -> EncoderConfig:
     """A configuration from its `to_dict()` or file; one that is one stays.
 
-    Raises:
-      UserError: an unknown `model_type`, fields missing or invalid.
+    Raises UserError: an unknown `model_type`, fields missing or invalid.
     """
     if not isinstance(value, dict):
         return value
@@ -235,8 +216,7 @@ def config_from_dict(value: dict | EncoderConfig) -> EncoderConfig:
 def read_config(path: str) -> EncoderConfig:
     """Reads a configuration file; without a `model_type` it is an XLNet's.
 
-    Raises:
-      UserError: no such file, no JSON object, a field missing or invalid.
+    Raises UserError: no such file, no JSON object, a field missing or invalid.
     """
     path = os.fspath(path)
     value = files.read_json_object(
@@ -286,12 +266,8 @@ def config_file_names() -> str:
 def build_encoder(config: EncoderConfig, **options) -> Any:
     """A `modeling.encoders.base.Encoder` with all of its variables.
 
-    Args:
-      config: of one of `ENCODERS`.
-      **options: its own (`Encoder.options`), and those of `tf_keras.Model`.
-
-    Raises:
-      UserError: its weights do not fit into the memory that is left.
+    Options are its own (`Encoder.options`), and those of `tf_keras.Model`.
+    Raises UserError: its weights do not fit into the memory that is left.
     """
     sizes.check(config)
     return encoder_class(config)(config, **options)

@@ -36,14 +36,9 @@ def parameters(config: EncoderConfig) -> int:
 
 
 def check(config: EncoderConfig, copies: int = 1, path: str = "") -> None:
-    """The weights fit into the memory that is left.
+    """UserError, which names the field to blame, where weights fill the memory.
 
-    Args:
-      copies: of every weight: 3 with the slots of an optimizer.
-      path: the configuration's file, for the message.
-
-    Raises:
-      UserError: they do not; names the field that is to blame.
+    `copies` of every weight: 3 with the slots of an optimizer.
     """
     count = parameters(config)
     wanted = 4 * copies * count + _LAYER_BYTES * config.n_layer

@@ -27,17 +27,12 @@ AppliedLayer = Callable[[tuple, tuple, LayerContext], tuple]
 
 
 class Rows(NamedTuple):
-    """What came of all layers.
-
-    Attributes:
-      streams: of the last layer.
-      inputs: [B, T, D] of each of the L layers, its first stream.
-      outputs: [B, T, D] of each of the L layers.
-    """
+    """What came of all layers."""
 
     streams: tuple[tf.Tensor, ...]
+    # [B, T, D] of each of the L layers, its first stream
     inputs: list[tf.Tensor]
-    outputs: list[tf.Tensor]
+    outputs: list[tf.Tensor]  # [B, T, D] of each of the L layers
 
 
 class Stack(Encoder):
@@ -48,7 +43,6 @@ class Stack(Encoder):
 
     Args:
       config: the architecture, see `modeling.encoders.contract`.
-      recompute: see `modeling.ops.rematerialization`.
     """
 
     def __init__(
@@ -64,8 +58,7 @@ class Stack(Encoder):
     def build_variables(self, *layers: tuple[saving.Layer, int]) -> None:
         """Makes those of the embeddings, then of layers, below their names.
 
-        Args:
-          *layers: each with the width of its input; () = `blocks`.
+        Each layer comes with the width of its input; () = `blocks`.
         """
         width = self.config.d_model
         with tf.name_scope(self.scope.rstrip("/")):
@@ -96,16 +89,11 @@ class Stack(Encoder):
         packed: bool = False,
         texts: int | None = None,
     ) -> LayerContext:
-        """How the layers of a call are run.
+        """How the layers of a call are run; ValueError: dropout without a seed.
 
         Args:
-          training: gradients will be asked for, dropout is applied.
-          seed: int32 [2] of the call.
           packed: rows are packed ones, of a few numbers of rows.
           texts: see `LayerContext`.
-
-        Raises:
-          ValueError: dropout without a seed.
         """
         dropout.check_seed(training, seed, max(self.config.dropout_rates))
         if training or packed:
@@ -135,8 +123,6 @@ class Stack(Encoder):
           layers: from a layer's streams to the next one's. Tensors that they
             read beside their arguments get no gradient.
           streams: of the first layer; the content [B, T, D] comes first.
-          context: of the call.
-          shared: tensors that all layers read, with a gradient.
         """
         inputs, outputs, count = [], [], len(streams)
         for number, layer in enumerate(layers):
@@ -182,7 +168,6 @@ class RecurrentStack(Stack):
     """With memory, relative positions, and biases that all layers may share.
 
     Args:
-      config, recompute: see `Stack`.
       query_shift: how position scores are aligned with keys: "gather" (CPU,
         GPU), "radix" (TPU) or "auto" (by the strategy in scope).
 
@@ -230,7 +215,6 @@ class RecurrentStack(Stack):
         )
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Stack`."""
         names = self.bias_names if self.shares_biases else ()
         return super().variable_paths() | {name: name for name in names}
 
@@ -244,11 +228,7 @@ class RecurrentStack(Stack):
     def memory_of_layers(
         self, memory: Sequence[tf.Tensor] | None
     ) -> list[tf.Tensor | None]:
-        """L tensors [B, M, D], or L times None.
-
-        Raises:
-          ValueError: memory of another number of layers.
-        """
+        """L tensors [B, M, D], or L times None; else raises ValueError."""
         count = self.config.n_layer
         if memory is None:
             return [None] * count
@@ -265,13 +245,7 @@ class RecurrentStack(Stack):
         memory: Sequence[tf.Tensor | None],
         reuse_len: int | None = None,
     ) -> tuple[tf.Tensor, ...] | None:
-        """What the next segment reads; None without memory.
-
-        Args:
-          inputs: [B, T, D] of each layer.
-          memory: `memory_of_layers` of this segment.
-          reuse_len: see `modeling.attention.memory`.
-        """
+        """What the next segment reads of all inputs; None without memory."""
         if not self.config.mem_len:
             return None
         return tuple(
@@ -281,11 +255,7 @@ class RecurrentStack(Stack):
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """An argument of a constructor is one of `choices`.
-
-    Raises:
-      ValueError: it is not.
-    """
+    """Raises ValueError unless a constructor's argument is one of `choices`."""
     if value not in choices:
         raise ValueError(
             f"`{name}` must be one of {list(choices)}, received {value!r}"

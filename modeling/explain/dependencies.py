@@ -20,30 +20,21 @@ OBJECTIVES = ("BERT", "XLNet, this order", "XLNet, all orders", "left to right")
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A dependency and how much of it each objective covers.
+    """A dependency and how much of it each objective covers."""
 
-    Attributes:
-      target: place of x, from 0.
-      context: places of U, ascending.
-      covered: of each of `OBJECTIVES`, the share of its draws; all but the
-        third are 0 or 1.
-    """
-
-    target: int
-    context: tuple[int, ...]
+    target: int  # place of x, from 0
+    context: tuple[int, ...]  # places of U, ascending
+    # of each of `OBJECTIVES`, the share of its draws; all but the third are
+    # 0 or 1
     covered: tuple[Fraction, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Dependencies:
-    """A sentence with its targets.
-
-    Attributes:
-      tokens: T words.
-      order: places of the targets, from 0, the first predicted first.
-    """
+    """A sentence with its targets."""
 
     tokens: tuple[str, ...]
+    # places of the targets, from 0, the first predicted first
     order: tuple[int, ...]
 
     def seen(self, target: int) -> tuple[set[int], set[int], set[int]]:
@@ -111,15 +102,10 @@ class Dependencies:
 
 
 def parse(text: str, targets: Sequence[str]) -> Dependencies:
-    """Words and targets of the command line.
+    """Words and targets, words or places from 1, of the command line.
 
-    Args:
-      text: words, divided by blanks.
-      targets: words of it, or places from 1, the first predicted first.
-
-    Raises:
-      UserError: a target that is no word of the text, several of them, or
-        given twice.
+    Raises UserError: a target that is no word of the text, several of them, or
+    given twice.
     """
     tokens = tuple(text.split())
     order = []

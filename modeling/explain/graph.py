@@ -50,7 +50,6 @@ def arrows(
 
     Args:
       order: a permutation of 1..T.
-      n_layer: L.
       memory: M slots before the segment, seen by all.
       stream: "content", "query" or "both"; "query" has the content arrows that it stands
         on, too, in the layers below the last.
@@ -139,15 +138,9 @@ def lines(shown: dict[str, list[Arrow]]) -> str:
 def draw(
     shown: dict[str, list[Arrow]], tokens: Sequence[str], path: str
 ) -> None:
-    """Draws the views beside each other, atomically.
+    """Draws the views beside each other, T words below places, atomically.
 
-    Args:
-      shown: from `views`.
-      tokens: T words, under their places.
-      path: ends in .png or .svg.
-
-    Raises:
-      UserError: another ending, or no such folder.
+    Raises UserError: another ending, or no such folder.
     """
     folder, ending = os.path.dirname(path), path.rsplit(".", 1)[-1]
     if folder and not tf.io.gfile.isdir(folder):

@@ -15,19 +15,12 @@ from modeling.attention import masks
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One sentence under one order.
-
-    Attributes:
-      tokens: T texts.
-      order: places from 1, first predicted first.
-      query: int [T, T], 1 = i may see j in the query stream.
-      content: int [T, T], the same for the content stream.
-    """
+    """One sentence under one order."""
 
     tokens: tuple[str, ...]
-    order: tuple[int, ...]
-    query: np.ndarray
-    content: np.ndarray
+    order: tuple[int, ...]  # places from 1, first predicted first
+    query: np.ndarray  # int [T, T], 1 = i may see j in the query stream
+    content: np.ndarray  # int [T, T], the same for the content stream
 
     def factors(self) -> list[str]:
         """`Pr(x_i | what it sees, in the order it was predicted)`."""
@@ -75,12 +68,7 @@ class Explanation:
 def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
     """The masks that the model uses for an order, every token a target.
 
-    Args:
-      tokens: T texts.
-      order: a permutation of 1..T.
-
-    Raises:
-      UserError: `order` is no permutation of the places.
+    Raises UserError: `order` is no permutation of the places 1..T.
     """
     count = len(tokens)
     if not count:

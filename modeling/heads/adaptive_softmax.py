@@ -117,18 +117,13 @@ class AdaptiveSoftmax(saving.Layer):
     def token_losses(
         self, hidden, targets, embedding, chunk_size=None, read=None
     ):
-        """-log p of every target.
+        """-log p of every target int [n], float32 [n].
 
         Args:
           hidden: float32 [n, D].
-          targets: int [n].
-          embedding: the encoder's `AdaptiveEmbedding`.
           chunk_size: rows of logits alive at a time; None = all of the
             head's, `cluster_losses.CHUNK` of a tail's.
           read: the tables of `AdaptiveEmbedding.read`, in training.
-
-        Returns:
-          float32 [n].
         """
         ends = self.config.cluster_ends
         targets = tf.cast(targets, tf.int32)

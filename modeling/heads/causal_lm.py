@@ -14,11 +14,6 @@ class CausalLanguageModel(TaskModel):
 
     A call is the encoder's: `sequence_output` [B, T, D] goes to
     `token_losses` or `log_probs`.
-
-    Args:
-      config: a configuration whose encoder has an adaptive embedding, or its
-        `to_dict()`.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(self, config, **kwargs):
@@ -46,18 +41,14 @@ class CausalLanguageModel(TaskModel):
         training: bool = False,
         seed: tf.Tensor | None = None,
     ):
-        """A segment after others, whose text may begin here.
+        """`EncoderOutput` of a segment after others, whose text may begin here.
 
         With `memory_start` "zeros" a row without memory sees M zero vectors,
         as in the original; with "hidden" it sees its own segment only.
 
         Args:
-          input_ids: int [B, T].
           layers: L tensors [B, M, D], M slots whether filled or not.
           length: int32 [B], so many of the last slots are filled.
-
-        Returns:
-          `EncoderOutput`.
         """
         arguments = {"memory": layers, "memory_length": length}
         if self.config.memory_start == "zeros":
@@ -73,18 +64,13 @@ class CausalLanguageModel(TaskModel):
         chunk_size: int | None = None,
         tables: tuple[tf.Tensor, ...] | None = None,
     ) -> tf.Tensor:
-        """-log p of every target, in order.
+        """-log p of every target int [B, T], in order, float32 [B, T].
 
         Args:
           hidden: [B, T, D], `sequence_output`.
-          target_ids: int [B, T].
           chunk_size: rows of logits alive at a time, made again in the
             backward pass; None = all of the head's, a fixed number of a tail
             cluster's.
-          tables: of the encoder's output, in training.
-
-        Returns:
-          float32 [B, T].
         """
         flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
         losses = self.softmax.token_losses(

@@ -21,29 +21,46 @@ _ATTENTION = (
 )
 
 
-def _pooling_of(shape):
-    """How a model pools, from the variables that it has."""
-    projected = shape(_PROJECTION) is not None
-    if has_prediction_head(shape):
-        projected = True
-    return {
-        "summary_type": None if shape(_ATTENTION) is None else "attn",
-        "use_proj": projected,
-    }
+class PooledModel(TaskModel):
+    """Base of the models that read one vector of a row.
+
+    Args:
+      summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
+      use_proj: tanh projection of the summary.
+      pooling: "masked", or "original" (padding included).
+    """
+
+    def __init__(
+        self,
+        config,
+        summary_type: str | None = None,
+        use_proj: bool = True,
+        pooling: str = "masked",
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.use_proj = use_proj
+        self.pooling = pooling
+        self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
+        self.summary_type = self.pooler.summary_type
+
+    @classmethod
+    def options_of(cls, shape):
+        projected = shape(_PROJECTION) is not None
+        return {
+            "summary_type": None if shape(_ATTENTION) is None else "attn",
+            "use_proj": projected or has_prediction_head(shape),
+        }
 
 
-class ClassificationModel(TaskModel):
+class ClassificationModel(PooledModel):
     """Logits of a whole sequence: classes, labels or one value.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y; 1 for regression.
-      summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
-      use_proj: tanh projection of the summary.
+      summary_type, use_proj, pooling: see `PooledModel`.
       regression: name the head so in checkpoints.
       cls_index: fixed position of CLS for "last"; None = last real token.
-      pooling: "masked", or "original" (padding included).
-      **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments and `cls_index` -> float32 [B, Y].
     """
@@ -59,21 +76,13 @@ class ClassificationModel(TaskModel):
         pooling: str = "masked",
         **kwargs,
     ):
-        super().__init__(config, **kwargs)
+        super().__init__(config, summary_type, use_proj, pooling, **kwargs)
         self.num_labels = num_labels
-        self.use_proj = use_proj
         self.regression = regression
         self.cls_index = cls_index
-        self.pooling = pooling
-        self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
-        self.summary_type = self.pooler.summary_type
         # Two names, so that a checkpoint tells which kind of head it holds.
         self.logit_name = "value_dense" if regression else "class_dense"
         setattr(self, self.logit_name, self.dense(num_labels, "logit"))
-
-    @classmethod
-    def options_of(cls, shape):
-        return _pooling_of(shape)
 
     def call(
         self, input_ids, cls_index=None, training=False, seed=None, **arguments
@@ -115,37 +124,15 @@ class ClassificationModel(TaskModel):
         )
 
 
-class MultipleChoiceModel(TaskModel):
+class MultipleChoiceModel(PooledModel):
     """One logit per option (RACE): each option is a row of its own.
-
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
-      summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
-      use_proj: tanh projection of the summary.
-      pooling: "masked", or "original" (padding included).
-      **kwargs: of `TaskModel`.
 
     Call: ids, segment ids and input mask [B, C, T] -> float32 [B, C].
     """
 
-    def __init__(
-        self,
-        config,
-        summary_type: str | None = None,
-        use_proj: bool = True,
-        pooling: str = "masked",
-        **kwargs,
-    ):
-        super().__init__(config, **kwargs)
-        self.use_proj = use_proj
-        self.pooling = pooling
-        self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
-        self.summary_type = self.pooler.summary_type
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.choice_dense = self.dense(1, "logit")
-
-    @classmethod
-    def options_of(cls, shape):
-        return _pooling_of(shape)
 
     def call(
         self,
@@ -191,16 +178,11 @@ class MultipleChoiceModel(TaskModel):
 
 
 class TokenClassificationModel(TaskModel):
-    """One label per token.
+    """One label per token: the backbone's arguments -> float32 [B, T, Y].
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
-      num_labels: Y.
       use_proj: the logits read the pooler's projection of every token, as
         Hugging Face's ModernBERT has it.
-      **kwargs: of `TaskModel`.
-
-    Call: the backbone's arguments -> float32 [B, T, Y].
     """
 
     def __init__(

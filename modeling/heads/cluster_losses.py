@@ -42,7 +42,9 @@ def token_losses(
     chunk_size: int | None = None,
     pieces: list[tf.Tensor] | None = None,
 ) -> tf.Tensor:
-    """-log softmax(hidden table^T + bias) of the targets.
+    """-log softmax(hidden table^T + bias) of the targets, float32 [n].
+
+    0 where not active.
 
     Args:
       hidden: float32 [n, E].
@@ -55,9 +57,6 @@ def token_losses(
       pieces: the rows of the table, [s, E] each, which get its gradient one
         after another. `table` is then a function that gives all of it, without
         a gradient. None = `table` gets it, in one piece.
-
-    Returns:
-      float32 [n], 0 where not active.
     """
     rows = hidden.shape[0] or tf.shape(hidden)[0]
     made = _Whole(targets)
@@ -183,25 +182,16 @@ class _Whole:
 
 @dataclasses.dataclass(frozen=True)
 class _Rows:
-    """Which rows count, and the two loops over their chunks.
+    """Which rows count, and the two loops over their chunks."""
 
-    Attributes:
-      rows: n.
-      chunk: c.
-      count: so many of the sorted rows count.
-      order: int32 [n], the rows that count first; None = as they come.
-      inverse: where each row stands in `order`.
-      targets: int32 [n].
-      exact: no chunk has a row that does not count, and the first is kept.
-    """
-
-    rows: int | tf.Tensor
-    chunk: int
-    count: int | tf.Tensor
+    rows: int | tf.Tensor  # n
+    chunk: int  # c
+    count: int | tf.Tensor  # so many of the sorted rows count
+    # int32 [n], the rows that count first; None = as they come
     order: tf.Tensor | None
-    inverse: tf.Tensor | None
-    targets: tf.Tensor
-    exact: bool
+    inverse: tf.Tensor | None  # where each row stands in `order`
+    targets: tf.Tensor  # int32 [n]
+    exact: bool  # no chunk has a row that does not count, and the first is kept
 
     def _sorted(self, x):
         """[n, ...] in the order of chunks, filled up where they need it."""

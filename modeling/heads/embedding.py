@@ -12,11 +12,8 @@ class EmbeddingModel(TaskModel):
     """The last hidden states of a row, pooled; it has no weights of its own.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       pooling: "mean", "max", the vector of "cls", or that of the "last" piece.
-      normalize: divide by the Euclidean length.
       with_symbols: CLS and SEP enter the mean and the maximum, too.
-      **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments -> float32 [B, D]. A row is `CLS pieces SEP`
     or `pieces SEP CLS`, padded on either side; one without pieces has the

@@ -23,12 +23,7 @@ FLOOR = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Centres and widths of K Gaussian kernels.
-
-    Attributes:
-      mu: centres, the exact match (1.0) first.
-      sigma: widths, one per centre.
-    """
+    """Centres `mu`, the exact match (1.0) first, and widths of K kernels."""
 
     mu: tuple[float, ...]
     sigma: tuple[float, ...]
@@ -56,14 +51,10 @@ class Kernels:
 
 
 def cosines(query: tf.Tensor, document: tf.Tensor) -> tf.Tensor:
-    """float64 [B, Q, U]; a vector of zeros has cosine 0 with all.
+    """float64 [B, Q, U] of [B, Q, D] and [B, U, D]; 0 of a vector of zeros.
 
     In float64, as the exact kernel turns a cosine's rounding in float32 into
     400 ppm of its count: in another order of summation another score.
-
-    Args:
-      query: float [B, Q, D].
-      document: float [B, U, D].
     """
     query = tf.math.l2_normalize(tf.cast(query, tf.float64), -1)
     document = tf.math.l2_normalize(tf.cast(document, tf.float64), -1)
@@ -91,11 +82,9 @@ def soft_tf(
 
 
 def features(counts: tf.Tensor, query_weights: tf.Tensor) -> tf.Tensor:
-    """phi, float32 [B, K].
+    """phi, float32 [B, K], of `soft_tf` [B, Q, K] and weights [B, Q].
 
-    Args:
-      counts: `soft_tf` [B, Q, K].
-      query_weights: [B, Q]: 1, or an idf; 0 = padding.
+    A query's weight is 1, or an idf; 0 = padding.
     """
     weights = tf.cast(query_weights, tf.float32)[:, :, tf.newaxis]
     logs = tf.math.log(tf.maximum(counts, FLOOR))
@@ -115,11 +104,5 @@ def pair_features(
 
 
 def score(phi: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """tanh(w . phi + b), float32 [...].
-
-    Args:
-      phi: [..., K].
-      w: [..., K], which broadcasts with it.
-      b: [...].
-    """
+    """tanh(w . phi + b), float32 [...], of [..., K], [..., K] and [...]."""
     return tf.tanh(tf.reduce_sum(phi * w, -1) + b)

@@ -23,10 +23,8 @@ class KernelRankingModel(TaskModel):
     subtracted from vectors, and `kernel_piece_weights` [V] of query pieces.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       layer: hidden state that is read, 0 = the embeddings.
       with_candidate_score: one more feature, the candidates' score.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(
@@ -96,34 +94,17 @@ class KernelRankingModel(TaskModel):
           query: `vectors` [P, Q, D] of the queries' pieces.
           query_ids: int32 [P, Q], for the weights of pieces.
           query_mask: [P, Q], 1 = real.
-          document: `vectors` [P, U, D].
-          document_mask: [P, U].
+          document, document_mask: `vectors` [P, U, D] and [P, U].
           candidate_scores: [P]; only with `with_candidate_score`.
         """
         with autocast_variable.enable_auto_cast_variables(tf.float32):
-            return self._scores(
-                query,
-                query_ids,
-                query_mask,
-                document,
-                document_mask,
-                candidate_scores,
+            weights = tf.gather(self.kernel_piece_weights, query_ids)
+            weights *= tf.cast(query_mask, tf.float32)
+            phi = kernel_pooling.pair_features(
+                query, weights, document, document_mask, self.kernels
             )
-
-    def _scores(
-        self,
-        query,
-        query_ids,
-        query_mask,
-        document,
-        document_mask,
-        candidate_scores,
-    ):
-        weights = tf.gather(self.kernel_piece_weights, query_ids)
-        weights *= tf.cast(query_mask, tf.float32)
-        phi = kernel_pooling.pair_features(
-            query, weights, document, document_mask, self.kernels
-        )
-        if self.with_candidate_score:
-            phi = tf.concat([phi, candidate_scores[:, tf.newaxis]], -1)
-        return kernel_pooling.score(phi, self.kernel_weights, self.kernel_bias)
+            if self.with_candidate_score:
+                phi = tf.concat([phi, candidate_scores[:, tf.newaxis]], -1)
+            return kernel_pooling.score(
+                phi, self.kernel_weights, self.kernel_bias
+            )

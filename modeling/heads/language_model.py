@@ -23,9 +23,6 @@ class LanguageModelHead(ConfiguredLayer):
 
     Encoders may have another (`EncoderSpec.lm_head`), a subclass that does
     something before the decoder.
-
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
     """
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
@@ -66,10 +63,8 @@ class PretrainingModel(TaskModel):
     `sequence_output` at the targets.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       next_sentence: add the head for pairs of segments: that of the paper's
         ablation (Table 6), BERT's NSP, ALBERT's SOP.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(self, config, next_sentence: bool = False, **kwargs):
@@ -103,7 +98,7 @@ class PretrainingModel(TaskModel):
         target_weights: tf.Tensor,
         chunk_size: int | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Sums over the predicted tokens.
+        """(loss sum, weight sum, weighted count of right answers), float32.
 
         Args:
           hidden: [B, P, D], `query_output` or content at the targets.
@@ -111,10 +106,6 @@ class PretrainingModel(TaskModel):
           target_weights: [B, P], 0 in unused slots.
           chunk_size: rows of [B*P, V] logits alive at a time, recomputed in
             the backward pass; None = all.
-
-        Returns:
-          (loss sum, weight sum, weighted number of right first choices),
-          float32.
         """
         if not chunk_size:
             logits = self.lm_logits(hidden)

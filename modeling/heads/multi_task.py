@@ -9,10 +9,8 @@ class MultiTaskModel(TaskModel):
     """Task models that share their encoder.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       tasks: name -> {"head": a key of `common.heads.HEADS`, and keyword
         arguments of its model}.
-      **kwargs: of `TaskModel`.
 
     `heads[name]` is the task model of a task: its own pooler and output layer
     on the common encoder. By canonical name its variables are the original's

@@ -28,11 +28,7 @@ _LANGUAGE_MODEL = ("model/lm_loss/bias",)
 
 
 def has_prediction_head(shape: Callable) -> bool:
-    """Whether the logits of a head read ModernBERT's prediction head.
-
-    Args:
-      shape: (canonical name, attribute path) -> shape, or None.
-    """
+    """Whether the logits of a head read ModernBERT's prediction head."""
     found = shape(_PREDICTION_HEAD) is not None
     return found and shape(_LANGUAGE_MODEL) is None
 
@@ -71,10 +67,8 @@ class SequenceSummary(ConfiguredLayer):
     or the position that the caller gives; padding may lie on either side.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       summary_type: "last", "first", "mean" or "attn"; None = where CLS is:
         "first" or "last".
-      use_proj: apply tanh(W x + b).
       pooling: "masked" looks at real tokens only; "original" takes the first
         or last position and the mean over all, padding included.
     """
@@ -124,16 +118,12 @@ class SequenceSummary(ConfiguredLayer):
     def call(
         self, hidden, input_mask=None, cls_index=None, training=False, seed=None
     ):
-        """Pools a sequence.
+        """Pools [B, T, D] to float32 [B, D].
 
         Args:
-          hidden: [B, T, D].
           input_mask: [B, T], 1 = real token; None = all.
           cls_index: int [B] or a number, overrides the last real token.
           seed: int32 [2].
-
-        Returns:
-          float32 [B, D].
         """
         seed = seed if training else None
         hidden = tf.cast(hidden, tf.float32)
@@ -185,9 +175,6 @@ class SequenceSummary(ConfiguredLayer):
 
 class AttentionPooling(ConfiguredLayer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
-
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
 
     Call: [B, T, D] -> [B, D].
     """

@@ -60,12 +60,10 @@ class SpanModel(TaskModel):
     """Question answering as in the original's SQuAD head.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       start_n_top: S, start beam.
       end_n_top: E, end beam.
       independent: start and end have a logit each, and nothing else.
       use_proj: those logits read the pooler's projection of every token.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(
@@ -119,7 +117,7 @@ class SpanModel(TaskModel):
         seed=None,
         **arguments,
     ):
-        """Scores the spans of a paragraph.
+        """`SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
 
         Args:
           input_ids: int [B, T].
@@ -128,9 +126,6 @@ class SpanModel(TaskModel):
             real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
           seed: int32 [2].
-
-        Returns:
-          `SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
         """
         hidden = self.encode(
             input_ids, training=training, seed=seed, **arguments

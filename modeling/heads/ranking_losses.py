@@ -19,11 +19,8 @@ def ranknet(better: tf.Tensor, worse: tf.Tensor) -> tf.Tensor:
 def pairwise(scores: tf.Tensor, grades: tf.Tensor, loss) -> tf.Tensor:
     """The mean loss over a query's pairs of unlike grades, [B].
 
-    Args:
-      scores: float32 [B, C].
-      grades: float32 [B, C]; the higher should score higher. A query whose
-        grades are all equal has loss 0.
-      loss: `hinge` or `ranknet`.
+    Of scores and grades [B, C]; the higher grade should score higher. A query
+    whose grades are all equal has loss 0.
     """
     above = grades[:, :, tf.newaxis] > grades[:, tf.newaxis, :]  # [B, C, C]
     above = tf.cast(above, tf.float32)
@@ -56,8 +53,7 @@ def pointwise(scores: tf.Tensor, grades: tf.Tensor) -> tf.Tensor:
 def of_lists(name: str, scores: tf.Tensor, grades: tf.Tensor) -> tf.Tensor:
     """The loss of that name for scores and grades [B, C], [B].
 
-    Raises:
-      ValueError: no such loss.
+    Raises ValueError: no such loss.
     """
     if name == "hinge":
         return pairwise(scores, grades, hinge)

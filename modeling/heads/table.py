@@ -15,12 +15,8 @@ from modeling.encoders.registry import build_encoder
 def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     """The head that canonical names or attribute paths belong to.
 
-    Args:
-      source: for messages.
-      wanted: `ENCODER`, a head with weights, or None for the only one there.
-
-    Raises:
-      UserError: several heads and none `wanted`, or the wanted one missing.
+    `wanted` is `ENCODER`, a head with weights, or None for the only one there.
+    Raises UserError: several heads and none wanted, or the wanted one missing.
     """
     present = [
         head
@@ -49,12 +45,8 @@ def build(
 ) -> tf_keras.Model:
     """A model with this head, sized after the weights.
 
-    The plain form: `HEADS[head].model(config, **sizes of the weights)`.
-
-    Args:
-      head: as `find` gives it.
-      shapes: canonical name or attribute path -> shape.
-      **more: arguments of the model that weights do not tell.
+    The plain form: `HEADS[head].model(config, **sizes of the weights)`; `more`
+    are arguments that weights do not tell.
     """
 
     def shape(pair):

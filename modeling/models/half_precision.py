@@ -20,13 +20,9 @@ POLICY = "mixed_bfloat16"
 def in_bfloat16(build: Callable, model) -> tf_keras.Model:
     """The same weights in a model of half the size.
 
-    Args:
-      build: () -> a model as `model`, with fresh weights.
-      model: holds the weights, float32.
-
-    Returns:
-      What `build` gives under the policy `mixed_bfloat16`, its variables of two
-      and more dimensions in bfloat16, the others in float32.
+    What `build`, which gives a model like `model` (float32) with fresh weights,
+    gives under the policy `mixed_bfloat16`: variables of two and more
+    dimensions in bfloat16, the others in float32.
     """
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy(POLICY)

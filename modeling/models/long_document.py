@@ -23,7 +23,6 @@ class LongDocument:
     Args:
       model: a task model over `input_ids`, `segment_ids` and `input_mask`
         whose config has `mem_len` = T or more.
-      segment_len: T.
 
     Raises:
       ValueError: the model keeps less memory than a segment.
@@ -42,15 +41,10 @@ class LongDocument:
     def __call__(
         self, input_ids, segment_ids, input_mask, training=False, seed=None
     ):
-        """The head's output on the last segment.
+        """The head's output on the last segment, as of [B, T] or [B, C, T].
 
-        Args:
-          input_ids, segment_ids, input_mask: int [B, W] or [B, C, W].
-          training: apply dropout; W must be known then.
-          seed: int32 [2]; each segment gets its own.
-
-        Returns:
-          What the model returns for [B, T] or [B, C, T].
+        Of int [B, W] or [B, C, W]; W must be known with dropout. Each
+        segment gets a seed of its own.
         """
         inputs = {
             "input_ids": input_ids,

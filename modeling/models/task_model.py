@@ -71,8 +71,7 @@ class TaskModel(saving.Model):
     def options_of(cls, shape: Callable) -> dict[str, Any]:
         """Constructor arguments that weights tell.
 
-        Args:
-          shape: (canonical name, attribute path) -> shape, or None.
+        `shape`: (canonical name, attribute path) -> shape, or None.
         """
         del shape
         return {}
@@ -88,10 +87,8 @@ class TaskModel(saving.Model):
         """The encoder; with a `packing` of the rows it reads packed ones.
 
         Packed, padding is left out (`input_mask` with it), and what stands in
-        its places of `sequence_output` means nothing.
-
-        Raises:
-          ValueError: packed, with arguments that packed rows do not take.
+        its places of `sequence_output` means nothing. Raises ValueError:
+        packed, with arguments that packed rows do not take.
         """
         how = {"training": training, "seed": seed}
         if packing is None:
@@ -119,12 +116,7 @@ class TaskModel(saving.Model):
     def dense(
         self, units: int, name: str, width: int | None = None, **more
     ) -> saving.Dense:
-        """A float32 layer of the head.
-
-        Args:
-          width: of the input; None = D.
-          **more: other arguments of `saving.Dense`.
-        """
+        """A float32 layer of the head; `width` of the input, None = D."""
         layer = saving.dense_of(self.config, units, name, **more)
         layer.build([None, width or self.config.d_model])
         return layer

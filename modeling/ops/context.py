@@ -10,21 +10,16 @@ from modeling.ops.matmul import Matmul
 
 @dataclasses.dataclass(frozen=True)
 class LayerContext:
-    """Belongs to the call, not to the layer: a layer may be called twice.
-
-    Attributes:
-      training: gradients will be asked for, dropout is applied.
-      seed: int32 [2] of this call, or None = no dropout.
-      matmul: how activations meet kernels.
-      sites: numbers of the dropout sites of the stream.
-      texts: B with variational dropout: the rows of a text, whatever their
-        shape, have one mask; None = every row its own.
-    """
+    """Belongs to the call, not to the layer: a layer may be called twice."""
 
     training: bool = False
+    # int32 [2] of this call, or None = no dropout
     seed: tf.Tensor | None = None
     matmul: Matmul = Matmul()
+    # numbers of the dropout sites of the stream
     sites: dropout.Sites = dropout.CONTENT
+    # B with variational dropout: the rows of a text, whatever their shape, have
+    # one mask; None = every row its own
     texts: int | None = None
 
     def site_seed(self, site: int) -> tf.Tensor | None:

@@ -55,16 +55,13 @@ def dropout(
 ) -> tf.Tensor:
     """Zeroes a share `rate` of `x` and scales the rest by 1 / (1 - rate).
 
+    `x` itself without a seed or rate.
+
     Args:
-      x: float tensor of any shape.
       rate: probability in [0, 1).
       seed: int32 [2], or None for no dropout.
       site: number of the place, added to the second half of the seed; the
         seeds of layers are `_SITES` apart, so sites never meet.
-      texts: see `masked`.
-
-    Returns:
-      A tensor like `x`; `x` itself without a seed or rate.
     """
     if seed is None or rate == 0.0:
         return x
@@ -79,14 +76,9 @@ def words(
 ) -> tf.Tensor:
     """Drops whole words: every occurrence of an id, or none of them.
 
-    That is dropout of rows of the table (Gal and Ghahramani 2016, section 4)
-    without a mask of the table's size.
-
-    Args:
-      rows: [..., E], the ids' rows of the table.
-      ids: int [...].
-      rate: probability that an id is dropped.
-      seed: int32 [2], or None for no dropout.
+    That is dropout of rows [..., E] of the table (Gal and Ghahramani 2016,
+    section 4) without a mask of the table's size; `rate` is the probability
+    that one of the ids [...] is dropped.
     """
     if seed is None or rate == 0.0:
         return rows
@@ -117,9 +109,7 @@ def masked(
     the same mask.
 
     Args:
-      x: float tensor.
       seed: int32 [2] of the site, or None.
-      rate: probability.
       texts: variational dropout (Gal and Ghahramani 2016): the rows of `x`
         are those of so many texts, one text after the other, and all rows of
         a text have one mask; None = every row has its own.
@@ -201,8 +191,7 @@ def _constant(value: int) -> tf.Tensor:
 def check_seed(training: bool, seed: tf.Tensor | None, rate: float) -> None:
     """Training with dropout and without a seed would silently drop nothing.
 
-    Raises:
-      ValueError: `training` with a positive `rate` and no `seed`.
+    Raises ValueError: `training` with a positive `rate` and no `seed`.
     """
     if training and rate > 0 and seed is None:
         raise ValueError(

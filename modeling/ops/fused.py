@@ -33,17 +33,15 @@ def fused(function: Callable) -> Callable:
     """Compiles `function(*tensors, **static) -> tensor` forward and backward.
 
     The plain form: `fused(function)(*x) = function(*x)`, and its gradient is
-    `tape.gradient(function(*x), x)`.
+    `tape.gradient(function(*x), x)`. Gradients flow to float arguments.
+    Gradients that are written by hand use its attributes `forward` (without a
+    gradient) and `recompute(upstream, *tensors, **static)`: what it returns and
+    the gradient, or None, of each tensor.
 
     Args:
       function: pure; its positional arguments are tensors (or None), its
         keyword arguments hashable Python values. Cheap: the backward pass
         runs it again.
-
-    Returns:
-      A function like it. Gradients flow to float arguments. Gradients that are written by hand use its attributes
-      `forward` (without a gradient) and `recompute(upstream, *tensors,
-      **static)`: what it returns and the gradient, or None, of each tensor.
     """
     forward = compiled(function)
 

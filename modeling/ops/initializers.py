@@ -7,12 +7,8 @@ def from_config(config, scale: float = 1.0) -> dict:
     """The initializer of an `EncoderConfig`, in serialised form.
 
     Layers take it in this form and make one instance per variable, so that
-    no two variables share an instance (they would get equal values).
-
-    Args:
-      config: with `init_method` "normal", "truncated_normal" (cut at two
-        deviations) or "uniform".
-      scale: times the deviation of a normal one.
+    no two variables share an instance (they would get equal values). `scale`
+    is times the deviation of a normal one.
     """
     deviation = config.init_std * scale
     if config.init_method == "truncated_normal":

@@ -34,11 +34,8 @@ class Matmul:
     def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
         """Rows by each kernel [D, N, H], as [N, B, T, H]; one matmul.
 
-        [einsum("btd,dnh->nbth", concat(pieces, 1), kernel) for each kernel]
-
-        Args:
-          pieces: [B, T_i, D], T rows together.
-          kernels: each with a result of its own.
+        [einsum("btd,dnh->nbth", concat(pieces, 1), kernel) for each kernel] of
+        pieces [B, T_i, D], T rows together.
         """
         product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
@@ -63,12 +60,6 @@ class Matmul:
         """function(*tensors) [rows, F] and a kernel [F, D] -> [rows, D].
 
         The function's result is not kept: the backward pass recomputes it.
-
-        Args:
-          function: from `fusion.fused`.
-          tensors: its arguments.
-          kernel: what its result is multiplied with.
-          **static: its other arguments.
         """
         # A cast that changes nothing leaves a variable a variable.
         tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
@@ -97,13 +88,7 @@ class Matmul:
 
 
 class PreparedMatmul(Matmul):
-    """With kernels read, cast and flattened before a loop that uses them.
-
-    Args:
-      kernels: those that are used one at a time.
-      groups: those that `heads` takes together.
-      dtype: of the activations.
-    """
+    """With kernels read, cast and flattened before a loop that uses them."""
 
     def __init__(self, kernels: list, groups: list, dtype: tf.DType):
         flat = super().flat
@@ -113,13 +98,11 @@ class PreparedMatmul(Matmul):
             self._flat[_refs(group)] = kernel  # [D, N*H of all]
 
     def joined(self, pieces: list, kernels: list) -> tf.Tensor:
-        """See `Matmul`."""
         x = tf.concat(pieces, 1) if len(pieces) > 1 else pieces[0]
         product = tf.matmul(_rows(x, 1), self._flat[_refs(kernels)])
         return tf.reshape(product, [*sizes(x)[:-1], product.shape[1]])
 
     def flat(self, kernel: Kernel, dtype: tf.DType) -> tf.Tensor:
-        """See `Matmul`."""
         return self._flat[kernel.ref()]
 
 

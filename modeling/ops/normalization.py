@@ -12,9 +12,7 @@ EPSILON = 1e-12
 class LayerNorm(saving.Layer):
     """Normalises the last axis; `gamma` and `beta` are float32 [D].
 
-    Args:
-      epsilon: added to the variance.
-      use_bias: has a `beta`; ModernBERT's have none.
+    ModernBERT's have no `beta`; `epsilon` is added to the variance.
     """
 
     def __init__(
@@ -56,16 +54,7 @@ class LayerNorm(saving.Layer):
         )
 
     def after_residual(self, x, residual, bias, context, site, rate):
-        """LayerNorm(dropout(x + bias) + residual), in one pass.
-
-        Args:
-          x: [..., D].
-          residual: [..., D].
-          bias: [D] or None.
-          context: `LayerContext`.
-          site: number of the dropout site.
-          rate: of dropout.
-        """
+        """LayerNorm(dropout(x + bias) + residual), in one pass."""
         return _residual(
             x,
             residual,

@@ -19,16 +19,13 @@ import tensorflow as tf
 
 
 class Packing(NamedTuple):
-    """Where every token goes.
+    """Where every token goes."""
 
-    Attributes:
-      source: int32 [R, T], place of a packed token in the rows laid end to
-        end, -1 = none.
-      place: int32 [N, T], place of a row's token in the packed rows laid end
-        to end; that of padding means nothing.
-    """
-
+    # int32 [R, T], place of a packed token in the rows laid end to end, -1 =
+    # none
     source: tf.Tensor
+    # int32 [N, T], place of a row's token in the packed rows laid end to end;
+    # that of padding means nothing
     place: tf.Tensor
 
     def pack(self, x: tf.Tensor) -> tf.Tensor:
@@ -75,17 +72,10 @@ class Packing(NamedTuple):
 def best_fit(
     lengths: tf.Tensor, rows: int, width: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Greedy best fit in the given order.
+    """Greedy best fit of int32 [N] lengths in the given order.
 
     Each goes where the smallest room still takes it, the first of equal ones.
-
-    Args:
-      lengths: int32 [N].
-      rows: R.
-      width: tokens of a packed row.
-
-    Returns:
-      int32 [N] twice: packed row and first place in it, -1 where none has room.
+    int32 [N] twice: packed row and first place in it, -1 where none has room.
     """
     number = tf.size(lengths)
     none = tf.constant(-1)
@@ -117,18 +107,12 @@ def best_fit(
 
 
 class Places(NamedTuple):
-    """Rows in as few packed ones as best fit finds; see `find_places`.
+    """Rows in as few packed ones as best fit finds; see `find_places`."""
 
-    Attributes:
-      real: bool [N, T].
-      row, first: int32 [N], as `best_fit` gives them.
-      needed: int32 scalar, packed rows with a token.
-    """
-
-    real: tf.Tensor
-    row: tf.Tensor
-    first: tf.Tensor
-    needed: tf.Tensor
+    real: tf.Tensor  # bool [N, T]
+    row: tf.Tensor  # int32 [N], as `best_fit` gives them
+    first: tf.Tensor  # int32 [N], as `best_fit` gives them
+    needed: tf.Tensor  # int32 scalar, packed rows with a token
 
     def packing(self, rows: int | tf.Tensor) -> Packing:
         """As `rows` packed ones, at least `needed`."""
@@ -149,11 +133,7 @@ class Places(NamedTuple):
 
 
 def find_places(real: tf.Tensor) -> Places:
-    """Packs rows, the longest first.
-
-    Args:
-      real: bool [N, T], where tokens are; N is known.
-    """
+    """Packs rows of tokens, bool [N, T] with N known, the longest first."""
     rows, width = real.shape[0], tf.shape(real)[1]
     lengths = tf.reduce_sum(tf.cast(real, tf.int32), 1)  # [N]
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)

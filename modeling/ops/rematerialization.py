@@ -83,14 +83,7 @@ def _with_barrier(fn: Callable) -> Callable:
                 tape.watch(inputs)
                 tape.watch(variables)
                 again = fn(*inputs)
-            gradients = _barrier(
-                tape.gradient(
-                    again,
-                    [*inputs, *variables],
-                    output_gradients=_like(again, upstream),
-                )
-            )
-            return gradients[: len(args)], gradients[len(args) :]
+            return _gradients(tape, again, inputs, variables, upstream)
 
         return result, gradient
 
@@ -105,18 +98,20 @@ def _in_order(fn: Callable) -> Callable:
             result = fn(*args)
 
         def gradient(*upstream, variables=None):
-            gradients = _barrier(
-                tape.gradient(
-                    result,
-                    [*args, *(variables or [])],
-                    output_gradients=_like(result, upstream),
-                )
-            )
-            return gradients[: len(args)], gradients[len(args) :]
+            return _gradients(tape, result, args, variables or [], upstream)
 
         return result, gradient
 
     return run
+
+
+def _gradients(tape, result, inputs, variables, upstream):
+    """Those of inputs and of variables, none of them before all are there."""
+    if tf.is_tensor(result):
+        (upstream,) = upstream
+    found = tape.gradient(result, [*inputs, *variables], upstream)
+    found = _barrier(found)
+    return found[: len(inputs)], found[len(inputs) :]
 
 
 def _barrier(tensors: list) -> list:
@@ -129,7 +124,3 @@ def _barrier(tensors: list) -> list:
     for i, tensor in zip(present, held, strict=True):
         after[i] = tensor
     return after
-
-
-def _like(structure, values):
-    return values[0] if tf.is_tensor(structure) else tuple(values)

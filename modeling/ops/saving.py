@@ -98,14 +98,7 @@ class Dense(VariablesOnly, tf_keras.layers.Dense):
 
 
 def dense_of(config, units: int, name: str, **more) -> Dense:
-    """A float32 layer of a head, not built yet.
-
-    Args:
-      config: of the encoder; its first weights are of its kind.
-      units: width of the output.
-      name: of the layer.
-      **more: other arguments of `Dense`.
-    """
+    """A float32 layer of a head, not built yet, initialized as the encoder."""
     initializer = initializers.fresh(initializers.from_config(config))
     how = {"kernel_initializer": initializer, "dtype": "float32"}
     return Dense(units, name=name, **how, **more)

@@ -40,15 +40,11 @@ def _fresh(x: tf.Tensor) -> bool:
 
 
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(table[ids], table): who needs the table later takes this one.
+    """(table[ids], table) of [V, E]: who needs the table later takes this one.
 
     The gradient of the rows is then added to that of the table where it lies.
     The sum of two gradients would first make a second table of the rows, zeros
     for the most part. The numbers are the same, bit for bit.
-
-    Args:
-      table: [V, E].
-      ids: int.
     """
 
     @tf.custom_gradient

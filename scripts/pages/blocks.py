@@ -7,17 +7,12 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """One table of a file.
-
-    Attributes:
-      name: as in the page.
-      facts: "command", and "since" when the pages have the numbers -> text.
-      rows: cells; the first row is the head.
-    """
+    """One table of a file."""
 
     name: str
+    # "command", and "since" when the pages have the numbers -> text
     facts: dict[str, str]
-    rows: list[list[str]]
+    rows: list[list[str]]  # cells; the first row is the head
 
     def __str__(self) -> str:
         lines = [f"# table: {self.name}"]

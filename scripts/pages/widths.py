@@ -66,8 +66,7 @@ def served(folder: str):
 def measured(site: pathlib.Path) -> list[tuple[str, int, int]]:
     """(page, width of the window, pixels beyond it) of all pages.
 
-    Raises:
-      RuntimeError: Chromium gives no answer.
+    Raises RuntimeError: Chromium gives no answer.
     """
     pages = sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html"))
     pages = [page for page in pages if page != "404.html"]

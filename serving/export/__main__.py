@@ -84,8 +84,7 @@ def _export_head(
     """(head, version folder) of a fine-tuned or a permutation model."""
     from modeling.checkpoints import restore
     from modeling.heads import table
-    from modeling.models.half_precision import in_bfloat16
-    from serving.export import export_model
+    from serving.export.exporter import export_restored
     from training.objectives.build import build_objective
 
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
@@ -106,21 +105,9 @@ def _export_head(
             **spec.head_options,
         ).build_model()
 
-    model = build()
-    print(restore.restore(model, source, require="all"))
-    print(source.line)
-    if options.precision != "float32":
-        model = in_bfloat16(build, model)
-    path = export_model(
-        output_dir,
-        model,
-        spec,
-        spiece,
-        options.model_name,
-        options.check,
-        restore.description(source),
+    return spec.head, export_restored(
+        output_dir, build, spec, spiece, source, options
     )
-    return spec.head, path
 
 
 def _read_spec(

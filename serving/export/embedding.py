@@ -6,8 +6,7 @@ from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
 from modeling.heads.embedding import EmbeddingModel
-from modeling.models.half_precision import in_bfloat16
-from serving.export.exporter import export_model
+from serving.export.exporter import export_restored
 from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer
 from serving.generation.options import ModelOptions
@@ -21,13 +20,9 @@ def export_embedding(
 ) -> str:
     """Writes a new version folder, as `exporter.export_model` does.
 
-    Args:
-      output_dir: parent of the version folders.
-      options: `pooling`, or else what a sentence-transformers folder says.
-      source: any checkpoint with an encoder that reads rows with CLS.
-
-    Raises:
-      UserError: nothing says how to pool, or the encoder has no CLS.
+    `source` is any checkpoint with an encoder that reads rows with CLS. Raises
+    UserError: it has none, or neither `pooling` nor a sentence-transformers
+    folder says how to pool.
     """
     config = checkpoints.source_config(source)
     layout = spec_of(config.model_type).capabilities.layout
@@ -60,19 +55,8 @@ def export_embedding(
     def build() -> EmbeddingModel:
         return EmbeddingModel(config.with_memory(None), **head_options)
 
-    model = build()
-    print(checkpoints.restore(model, source, require="all"))
-    print(source.line)
-    if options.precision != "float32":
-        model = in_bfloat16(build, model)
-    return export_model(
-        output_dir,
-        model,
-        spec,
-        tokenizer.path,
-        options.model_name,
-        options.check,
-        checkpoints.description(source),
+    return export_restored(
+        output_dir, build, spec, tokenizer.path, source, options
     )
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -29,10 +29,13 @@ from common.errors import UserError
 from common.heads import get
 from common.vocabularies import vocabulary
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
+from modeling.checkpoints import restore
 from modeling.encoders.registry import require_length
+from modeling.models.half_precision import in_bfloat16
 from modeling.models.long_document import LongDocument
 from serving.export import warmup
 from serving.exported import graph_check
+from serving.options import ExportOptions
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
@@ -61,11 +64,9 @@ def export_model(
 
     Args:
       output_dir: parent of the version folders 1, 2, ...
-      model: a task model of `modeling` with its weights.
       spec: the task; `spec.head` picks the signatures.
       spiece_path: the SentencePiece file that the model was trained with.
       model_name: in the warm-up requests; TF-Serving's `--model_name`.
-      check: reload in a fresh process and compare.
       weights: what `modeling.checkpoints.restore.description` says of them.
 
     Raises:
@@ -92,6 +93,31 @@ def export_model(
     )
 
 
+def export_restored(
+    output_dir: str,
+    build: Callable,
+    spec: TaskSpec,
+    spiece_path: str,
+    source: restore.Source,
+    options: ExportOptions,
+) -> str:
+    """`export_model` of the model that `build` gives and a checkpoint fills."""
+    model = build()
+    print(restore.restore(model, source, require="all"))
+    print(source.line)
+    if options.precision != "float32":
+        model = in_bfloat16(build, model)
+    return export_model(
+        output_dir,
+        model,
+        spec,
+        spiece_path,
+        options.model_name,
+        options.check,
+        restore.description(source),
+    )
+
+
 def publish(
     output_dir: str,
     root: tf.Module,
@@ -104,12 +130,8 @@ def publish(
     """Writes a new version folder of signatures, complete or not at all.
 
     Args:
-      output_dir: parent of the version folders.
       root: holds all variables and resources that the signatures use.
-      signatures: name -> `Signature`.
-      assets: file name -> content.
       about: what `signature.json` says besides the signatures.
-      check: reload in a fresh process and compare.
 
     Raises:
       UserError: the reloaded model answers differently.
@@ -143,11 +165,7 @@ class Root(tf.Module):
 
 
 def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
-    """Ways of making features that the graph does not have.
-
-    Raises:
-      UserError: the model could not be exported.
-    """
+    """UserError where features are made in ways that the graph lacks."""
     if not wanted:
         return
     if not get(spec.head).signatures:

@@ -34,12 +34,8 @@ _PROGRESS_SECONDS = 2.0
 def answer(model: SavedModel, options: PredictOptions) -> None:
     """Answers the texts of the options, or their file.
 
-    Args:
-      model: a `SavedModel`, or what is asked like one.
-      options: rows in, where answers go.
-
-    Raises:
-      UserError: a row or a file that is not what was wanted.
+    `model` may be whatever is asked like a `SavedModel`. Raises UserError: a
+    row or a file that is not what was wanted.
     """
     if not options.text:
         predict_file(model, options)
@@ -106,8 +102,7 @@ def predict_rows(
 ) -> Iterator[dict]:
     """Answers of rows, in order, a batch at a time.
 
-    Raises:
-      UserError: a bad row, without `options.skip_bad_rows`.
+    Raises UserError: a bad row, without `options.skip_bad_rows`.
     """
     while chunk := list(itertools.islice(source, options.batch_size)):
         good, answers = [], [None] * len(chunk)
@@ -210,11 +205,7 @@ def _digest(model: SavedModel) -> str:
 
 
 def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
-    """Cuts a half-written line; the number of rows that are done.
-
-    Raises:
-      UserError: there are answers, and they are another run's.
-    """
+    """Cuts a half-written line; the number of rows that are done."""
     record = partial + ".json"
     done = size = 0
     if os.path.exists(record):

@@ -106,11 +106,7 @@ def read(version_dir: str) -> saved_model_pb2.SavedModel:
 
 
 def check_files(version_dir: str) -> None:
-    """Nothing that loading reads lies outside of the folder.
-
-    Raises:
-      UserError: a link leads out of it, or something is no file.
-    """
+    """UserError where loading would read what lies outside of the folder."""
     if files.is_remote(version_dir):
         return
     root = os.path.realpath(version_dir)
@@ -129,13 +125,8 @@ def check_files(version_dir: str) -> None:
 def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
     """Everything that a SavedModel holds is listed above.
 
-    Args:
-      version_dir: for messages.
-      proto: as `read` gives it.
-
-    Raises:
-      UserError: something is not; or there is no object graph, without which
-        loading runs an operation that the file names.
+    Raises UserError: something is not; or there is no object graph, without
+    which loading runs an operation that the file names.
     """
     graph = proto.meta_graphs[0]
     if len(proto.meta_graphs) != 1 or not graph.object_graph_def.nodes:

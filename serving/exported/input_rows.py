@@ -27,36 +27,25 @@ _TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 
 @dataclasses.dataclass(frozen=True)
 class InputRow:
-    """One example to predict.
+    """One example to predict."""
 
-    Attributes:
-      where: "file:line", for messages.
-      inputs: input name -> text, or list of texts; None with a problem.
-      known: goes into the answer: `row` (from 0) or `key`, `true_label`.
-      problem: why the row cannot be used.
-    """
-
-    where: str
+    where: str  # "file:line", for messages
+    # input name -> text, or list of texts; None with a problem
     inputs: dict[str, object] | None
+    # goes into the answer: `row` (from 0) or `key`, `true_label`
     known: dict[str, object] = dataclasses.field(default_factory=dict)
-    problem: str = ""
+    problem: str = ""  # why the row cannot be used
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the columns of a file go.
+    """Where the columns of a file go."""
 
-    Attributes:
-      texts: column of each input, in order; names, or numbers from 0.
-      label, key: columns of the true label and of the row's key, or None.
-      rest: the last input takes all columns from its own on.
-      join: makes one text of all `texts`, for sets that join theirs.
-    """
-
-    texts: tuple
-    label: object = None
-    key: object = None
-    rest: bool = False
+    texts: tuple  # column of each input, in order; names, or numbers from 0
+    label: object = None  # column of the true label, or None
+    key: object = None  # column of the row's key, or None
+    rest: bool = False  # the last input takes all columns from its own on
+    # makes one text of all `texts`, for sets that join theirs
     join: Callable[[list[str]], str] | None = None
 
 
@@ -229,11 +218,7 @@ class _Reader:
         self.said = [found.describe(self.options.input_file)]
 
     def _others(self, where, names, texts) -> tuple[str, str]:
-        """Names of the label's and the key's columns, "" without them.
-
-        Raises:
-          UserError: a wanted one is missing; or one is nothing of all this.
-        """
+        """Names of the label's and the key's columns, "" without them."""
         rest = [n for n in names if n not in texts]
         for wanted in (self.options.label_column, self.options.key_column):
             if wanted and find_name(wanted, rest) is None:

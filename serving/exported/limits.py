@@ -9,15 +9,10 @@ MAX_NUMBERS = 1_000_000  # of one row
 
 
 def check_text(text: object, where: str, max_chars: int) -> str:
-    """Returns `text` if a model can take it.
+    """Returns `text`, of any type, if a model can take it.
 
-    Args:
-      text: a decoded value, of any type.
-      where: names the place in the message, e.g. "instances[3].text".
-      max_chars: longest text in characters.
-
-    Raises:
-      UserError: one line: no string, empty, too long, NUL, lone surrogates.
+    Raises UserError, one line that begins with `where` ("instances[3].text"):
+    no string, empty, too long, NUL, lone surrogates.
     """
     if not isinstance(text, str):
         raise UserError(
@@ -49,8 +44,7 @@ def check_numbers(
 ) -> np.ndarray:
     """Nested lists of numbers as an array of `dtype`.
 
-    Raises:
-      UserError: one line: no number, too many, ragged, or none of `dtype`.
+    Raises UserError, one line: no number, too many, ragged, or none of `dtype`.
     """
     kinds = (int,) if dtype.startswith("int") else (int, float)
     count = _count_numbers(value, kinds, where)

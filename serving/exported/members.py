@@ -33,7 +33,6 @@ class Ensemble:
     """What `serving.exported.answering` asks, of several models.
 
     Args:
-      models: at least one.
       weights: positive, one per model; () = all alike.
 
     Attributes:
@@ -61,11 +60,7 @@ class Ensemble:
         return self.models[0].inputs(signature)
 
     def __call__(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
-        """Runs one batch of raw texts through all models.
-
-        Args:
-          inputs: name -> nested lists, batch first.
-        """
+        """Runs one batch of raw texts through all models."""
         members = [model(inputs) for model in self.models]
         if len(members) == 1:
             return members[0]

@@ -38,11 +38,9 @@ class _Damaged(Exception):
 
 
 def problem(graph, nodes: list) -> str:
-    """Why the tables of a meta graph are not what the library makes; or "".
+    """Why the tables of a MetaGraphDef are not what the library makes; or "".
 
-    Args:
-      graph: MetaGraphDef whose operations and constants' sizes are checked.
-      nodes: of the graph and of every function.
+    Its operations and the sizes of its constants are checked.
     """
     if not any(node.op == TOKENIZE for node in nodes):
         return ""
@@ -145,14 +143,9 @@ def _table(model: bytes) -> flatbuffers.table.Table:
 
 
 def _leaves(units: np.ndarray, prefix: int = 2) -> list[tuple[bytes, int]]:
-    """(piece, id) of every key of a double array of `darts-clone`.
+    """(piece, id) of every key of a double array (uint32) of `darts-clone`.
 
-    Args:
-      units: [N] uint32.
-      prefix: length of the mark of pieces inside a word.
-
-    Raises:
-      _Damaged: it is no tree, or too large.
+    `prefix` is the length of the mark of pieces inside a word.
     """
     place = np.arange(len(units), dtype=np.uint32)
     label = units & 0x800000FF  # a leaf has the highest bit
@@ -196,9 +189,6 @@ def _vocabularies(
     """The vocabularies that the keys can stem from.
 
     The library leaves out of the tree the empty piece and the prefix alone.
-
-    Raises:
-      _Damaged: there is none.
     """
     ids = [number for _, number in found]
     if ids.count(dict(found).get(prefix + _NO_SUFFIX, -1)) > 1:

@@ -22,17 +22,12 @@ _WITHIN = re.compile(r" @([-,.])@ ")
 
 
 class CausalLM(NamedTuple):
-    """What generation and export work with.
+    """What generation and export work with."""
 
-    Attributes:
-      model: all weights restored, dropout off.
-      vocabulary: that it was trained with.
-      weights: what was restored; None = it was made here.
-    """
-
-    model: CausalLanguageModel
-    vocabulary: Vocabulary
+    model: CausalLanguageModel  # all weights restored, dropout off
+    vocabulary: Vocabulary  # that it was trained with
     vocabulary_path: str
+    # what was restored; None = it was made here
     weights: checkpoints.Source | None = None
 
     def banned_ids(self, allow_unk: bool = False) -> np.ndarray:
@@ -45,9 +40,7 @@ class CausalLM(NamedTuple):
         """int32 [n] of a text that begins a line.
 
         The end of a line before it comes first where the vocabulary has one.
-
-        Raises:
-          UserError: nothing is left to go on from.
+        Raises UserError: nothing is left to go on from.
         """
         ids = self.vocabulary.encode(text)
         end = self.vocabulary.eos_id
@@ -81,10 +74,8 @@ class CausalLM(NamedTuple):
         """T that texts of at most `longest` tokens are scored with.
 
         Places that are counted from the segment's end want the T of training,
-        or a text's numbers would depend on the texts beside it.
-
-        Raises:
-          UserError: it is not known.
+        or a text's numbers would depend on the texts beside it: UserError where
+        it is not known.
         """
         config = self.model.config
         if not config.bound_to_segment:
@@ -114,12 +105,8 @@ def is_causal(checkpoint: str) -> bool:
 def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
     """A model with its head; every weight must be restored.
 
-    Args:
-      options: where it is; `spiece_model_file` may name its vocabulary.
-      mem_len: M; None = as it was trained.
-
-    Raises:
-      UserError: a weight is missing, or the vocabulary is missing or foreign.
+    `mem_len` None = as it was trained. Raises UserError: a weight is missing,
+    or the vocabulary is missing or foreign.
     """
     config = checkpoints.find_config(options.checkpoint)
     source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)

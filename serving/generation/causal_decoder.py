@@ -24,16 +24,12 @@ SEGMENT = 512  # longest segment that a prompt is read in
 
 
 class CausalGenerator:
-    """Continues prompts.
+    """Continues prompts; UserError where the model keeps no memory.
 
     Args:
       model: with all weights; its `mem_len` is M.
-      banned: ids that are never picked.
       end: the id that ends a line or a text; None = there is none.
       stop_count: so many `end`s end a sample; 0 = none does.
-
-    Raises:
-      UserError: the model keeps no memory.
     """
 
     def __init__(
@@ -67,11 +63,7 @@ class CausalGenerator:
         )
 
     def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
-        """Continues one prompt `options.num_samples` times.
-
-        Args:
-          prompt: int32 [prompt length], at least one token.
-        """
+        """Continues int32 [prompt length] >= 1 `options.num_samples` times."""
         log_probs, memory = self.read(prompt)
         run = self._cached if options.use_cache else self._without_cache
         tokens, log_probs = run(

@@ -16,12 +16,7 @@ from modeling.heads.causal_lm import CausalLanguageModel
 
 
 class CausalScorer:
-    """Scores token ids.
-
-    Args:
-      segment_len: T.
-      batch_size: B.
-    """
+    """Scores token ids."""
 
     def __init__(
         self,

@@ -28,16 +28,11 @@ from serving.generation.options import SamplingOptions
 
 
 class Result(NamedTuple):
-    """What was generated.
+    """What was generated."""
 
-    Attributes:
-      tokens: int32 [B, new tokens]; after `<eod>` all `pad`.
-      lengths: int32 [B], tokens up to and with `<eod>`.
-      log_probs: float32 [B, new tokens] under the model (temperature 1).
-    """
-
-    tokens: np.ndarray
-    lengths: np.ndarray
+    tokens: np.ndarray  # int32 [B, new tokens]; after `<eod>` all `pad`
+    lengths: np.ndarray  # int32 [B], tokens up to and with `<eod>`
+    # float32 [B, new tokens] under the model (temperature 1)
     log_probs: np.ndarray
 
     @classmethod
@@ -102,11 +97,7 @@ class Generator:
         )
 
     def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
-        """Continues one prompt `options.num_samples` times.
-
-        Args:
-          prompt: int32 [prompt length], at least one token.
-        """
+        """Continues int32 [prompt length] >= 1 `options.num_samples` times."""
         run = self._cached if options.use_cache else self._without_cache
         tokens, log_probs = run(tf.constant(prompt, tf.int32), options)
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)

@@ -26,19 +26,14 @@ _WINDOW = 64  # batches whose texts are sorted by length
 
 
 class Embedded(NamedTuple):
-    """One text.
+    """One text."""
 
-    Attributes:
-      vectors: float32 [n, D], one per piece.
-      cls: float32 [D], vector of CLS; of the first row's where there are many.
-      starts, ends: characters of the raw text that each piece came from.
-    """
-
-    vectors: np.ndarray
+    vectors: np.ndarray  # float32 [n, D], one per piece
+    # float32 [D], vector of CLS; of the first row's where there are many
     cls: np.ndarray
     pieces: list[str]
-    starts: list[int]
-    ends: list[int]
+    starts: list[int]  # characters of the raw text that each piece came from
+    ends: list[int]  # characters of the raw text that each piece came from
 
     def pooled(self, pooling: str) -> np.ndarray:
         """float32 [D]: "mean" or "max" over the pieces, the "last", or "cls"."""
@@ -113,10 +108,7 @@ class Embedder:
         """float32 [D] of each text, as its folder makes sentence vectors.
 
         A text is one row `CLS pieces SEP`; what does not fit is cut off, and
-        `cut` counts it.
-
-        Raises:
-          UserError: the encoder does not have CLS first.
+        `cut` counts it. Raises UserError: the encoder does not have CLS first.
         """
         if not self._cls_first:
             raise UserError(

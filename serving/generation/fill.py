@@ -21,27 +21,17 @@ _ROWS = 64
 
 
 class Hidden(NamedTuple):
-    """A text with places to fill.
+    """A text with places to fill."""
 
-    Attributes:
-      ids: int32 [T]; `<mask>` where hidden and not known.
-      positions: int [P], hidden places from left to right.
-    """
-
-    ids: np.ndarray
-    positions: np.ndarray
+    ids: np.ndarray  # int32 [T]; `<mask>` where hidden and not known
+    positions: np.ndarray  # int [P], hidden places from left to right
 
 
 class Filling(NamedTuple):
-    """One way to fill all places.
+    """One way to fill all places."""
 
-    Attributes:
-      ids: int32 [P], by position from left to right.
-      log_probs: float32 [P], factor of each place, likewise.
-    """
-
-    ids: np.ndarray
-    log_probs: np.ndarray
+    ids: np.ndarray  # int32 [P], by position from left to right
+    log_probs: np.ndarray  # float32 [P], factor of each place, likewise
 
     @property
     def joint(self) -> float:
@@ -98,10 +88,7 @@ def _check_fill(lm: LanguageModel, span: list[int], number: int) -> None:
 def parse_order(name: str, count: int, seed: int) -> np.ndarray:
     """Places (0 = leftmost) in the order in which they are predicted.
 
-    Args:
-      name: one of `ORDERS`, or a permutation such as "2,0,1".
-      count: P.
-      seed: of "random".
+    `name` is one of `ORDERS`, or a permutation such as "2,0,1".
     """
     if name == "left_to_right":
         return np.arange(count)
@@ -185,11 +172,9 @@ class Filler:
     def attribution(self, hidden: Hidden, order: np.ndarray) -> np.ndarray:
         """How much each given token says about the filling, in nats.
 
-        The joint log-probability less that of a text in which the token is
-        seen by nobody, its place staying as it is (leave one out).
-
-        Returns:
-          float32 [T], 0 in hidden places.
+        float32 [T], 0 in hidden places: the joint log-probability less that of
+        a text in which the token is seen by nobody, its place staying as it is
+        (leave one out).
         """
         count, length = len(order), len(hidden.ids)
         given = np.setdiff1d(np.arange(length), hidden.positions)

@@ -19,11 +19,7 @@ DEFAULT_MEMORY = 512  # slots of embedded segments
 
 
 class LanguageModel(NamedTuple):
-    """What the language-model commands work with.
-
-    Attributes:
-      model: `PretrainingModel`, all weights restored, dropout off.
-    """
+    """What the language-model commands work with; dropout is off."""
 
     model: PretrainingModel
     tokenizer: AnyTokenizer
@@ -37,9 +33,8 @@ class LanguageModel(NamedTuple):
 def load_tokenizer(options: ModelOptions) -> AnyTokenizer:
     """The vocabulary that was given, or the checkpoint's copy.
 
-    Raises:
-      UserError: neither is there, or it is not the vocabulary that the
-        checkpoint was trained with.
+    Raises UserError: neither is there, or it is not the vocabulary that the
+    checkpoint was trained with.
     """
     path = options.spiece_model_file
     folder = checkpoints.resolve(options.checkpoint).folder
@@ -57,12 +52,8 @@ def load_model(
 ) -> LanguageModel:
     """A language model with its head; every weight must be restored.
 
-    Args:
-      masked_too: one that predicts hidden places only will do.
-
-    Raises:
-      UserError: see `modeling.checkpoints.restore.restore`; or the vocabulary is of
-        another size than the model.
+    Raises UserError: see `modeling.checkpoints.restore.restore`; or the
+    vocabulary is of another size than the model.
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
@@ -77,12 +68,9 @@ def load_model(
 def load_encoder(options: ModelOptions, memory_len: int | None):
     """The backbone alone, of any checkpoint, and the tokenizer.
 
-    Args:
-      memory_len: M that segments leave for the next one; 0 = none; None =
-        `DEFAULT_MEMORY` where the encoder has memory.
-
-    Raises:
-      UserError: the encoder reads no rows with CLS, or has no memory.
+    `memory_len` is M that segments leave for the next one; 0 = none; None =
+    `DEFAULT_MEMORY` where the encoder has memory. Raises UserError: the encoder
+    reads no rows with CLS, or has no memory.
     """
     config = checkpoints.find_config(options.checkpoint)
     able = spec_of(config.model_type).capabilities

@@ -38,12 +38,8 @@ class MaskedFiller:
     def log_probs(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """float32 [P, V]: log p(. | the text with all its masks) per place.
 
-        Args:
-          ids: int32 [T]; what stands in the hidden places is not looked at.
-          positions: int [P].
-
-        Raises:
-          UserError: the text is longer than the encoder has places.
+        What stands in the hidden places is not looked at. Raises UserError: the
+        text is longer than the encoder has places.
         """
         symbols = self.lm.tokenizer.symbols
         config = self.lm.model.config

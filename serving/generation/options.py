@@ -4,7 +4,14 @@ import dataclasses
 from typing import Any
 
 from common.checks import require
-from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
+from common.settings import (
+    FOLDER,
+    REQUIRED,
+    VOCABULARY,
+    Checked,
+    check,
+    setting,
+)
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting, part_setting
 
@@ -19,12 +26,8 @@ def max_chars_setting(most: int = 50000) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelOptions:
-    """A pretrained checkpoint.
-
-    Attributes:
-      text: what is said about text handling; records rule.
-    """
+class ModelOptions(Checked):
+    """A pretrained checkpoint."""
 
     checkpoint: str = setting(
         REQUIRED,
@@ -37,12 +40,10 @@ class ModelOptions:
         "SentencePiece file; spiece.model beside the checkpoint if not given.",
         released=VOCABULARY,
     )
+    # what is said about text handling; records rule
     text: TextChoice | None = None
     checkpoint_choice: str = choice_setting()
     part: str = part_setting()
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ class SamplingOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerateOptions:
+class GenerateOptions(Checked):
     """`serving.generate` beside `SamplingOptions`."""
 
     prompt: str = setting(REQUIRED, "Text to continue.")
@@ -101,12 +102,9 @@ class GenerateOptions:
         False, "Left-to-right models: <unk> may be picked."
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclasses.dataclass(frozen=True)
-class FillOptions:
+class FillOptions(Checked):
     """`serving.fill_mask`."""
 
     text: str = setting(REQUIRED, "Text with <mask> where something is hidden.")
@@ -134,9 +132,6 @@ class FillOptions:
         "Also how much each given piece says about the filling (leave one "
         "out).",
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

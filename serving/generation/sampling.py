@@ -18,17 +18,13 @@ PICKED = {"max_new_tokens": 3, "temperature": 0.0, "top_k": 0, "seed": 0}
 def filter_logits(
     logits: tf.Tensor, temperature: float, top_k: int, top_p: float
 ) -> tf.Tensor:
-    """Scales logits and hides all but the allowed tokens.
+    """float32 [B, V], scaled, -inf at all but the allowed tokens.
 
     Args:
-      logits: float32 [B, V].
       temperature: > 0 divides the logits.
       top_k: keep so many; 0 = all. Ties with the k-th are kept.
       top_p: keep the most probable ones whose sum reaches this; 1 = all. The
         first one is always kept.
-
-    Returns:
-      float32 [B, V], -inf where hidden.
     """
     logits = logits / temperature
     vocab_size = logits.shape[-1]
@@ -53,12 +49,9 @@ def pick(
     top_p: float,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """int32 [B]; the most probable token with temperature 0.
+    """int32 [B] of logits [B, V]; the most probable with temperature 0.
 
-    Args:
-      logits: float32 [B, V].
-      temperature, top_k, top_p: see `filter_logits`.
-      seed: int32 [2]; equal seeds give equal tokens.
+    Equal seeds, int32 [2], give equal tokens.
     """
     if temperature == 0.0:
         return tf.argmax(logits, -1, output_type=tf.int32)
@@ -66,13 +59,10 @@ def pick(
 
 
 def choose(logits: tf.Tensor, temperature, top_k, seed: list) -> tf.Tensor:
-    """int32 [B], with settings that a caller of a graph gives.
+    """int32 [B] of logits [B, V], with settings that a graph's caller gives.
 
-    Args:
-      logits: float32 [B, V].
-      temperature: float32 []; 0 = the most probable token.
-      top_k: int32 []; 0 = all.
-      seed: two of int32 [].
+    Scalars: float32 temperature, 0 = the most probable token; int32 top_k, 0 =
+    all; two of int32 as seed.
     """
     size = logits.shape[-1]
     count = tf.where((top_k > 0) & (top_k < size), top_k, size)
@@ -86,9 +76,7 @@ def choose(logits: tf.Tensor, temperature, top_k, seed: list) -> tf.Tensor:
 def by_text(generate, rows: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Tokens and log-probabilities, [B, G], of one text after the other.
 
-    Args:
-      generate: ids [n] of a text -> (int32 [G], float32 [G]).
-      rows: int32 [B, (n)].
+    `generate`: ids [n] of a text -> (int32 [G], float32 [G]).
     """
     return tf.map_fn(
         generate,

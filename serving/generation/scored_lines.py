@@ -13,9 +13,8 @@ from serving.generation.causal_scoring import CausalScorer
 def read_lines(path: str) -> list[str]:
     """All lines of a file without their ends, blank ones too.
 
-    Raises:
-      UserError: it cannot be read, is no UTF-8 text in lines, or all of it is
-        blank.
+    Raises UserError: it cannot be read, is no UTF-8 text in lines, or all of it
+    is blank.
     """
     try:
         data = files.read_bytes(path)
@@ -35,9 +34,7 @@ def score_lines(
 ) -> list[dict[str, Any]]:
     """An object for each line, in order; see docs/guides/language_modeling.md.
 
-    Args:
-      lines: without their ends; a blank one is a line as every other.
-      line_end: the end of a line is scored, too.
+    A blank line is a line as every other.
     """
     rows = [vocabulary.encode_line(line, line_end) for line in lines]
     scores = scorer.score([ids for ids, _ in rows])

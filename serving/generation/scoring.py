@@ -19,14 +19,10 @@ _ROWS = 256
 
 
 class Score(NamedTuple):
-    """One text under one order.
+    """One text under one order."""
 
-    Attributes:
-      log_probs: float32 [n] per token, in text order.
-      orders: the order of each segment, as positions in the segment.
-    """
-
-    log_probs: np.ndarray
+    log_probs: np.ndarray  # float32 [n] per token, in text order
+    # the order of each segment, as positions in the segment
     orders: list[np.ndarray]
 
     @property
@@ -40,7 +36,6 @@ class Scorer:
 
     Args:
       model: with all weights, built without memory of its own.
-      segment_len: T.
       memory_len: M kept from segment to segment; 0 = none.
     """
 
@@ -57,12 +52,10 @@ class Scorer:
     def score(
         self, ids: np.ndarray, order: str, seed: int, context: int = 0
     ) -> Score:
-        """Scores one text.
+        """Scores one text, int32 [n].
 
         Args:
-          ids: int32 [n].
           order: "left_to_right", "right_to_left" or "random".
-          seed: of "random".
           context: so many first tokens are given, not scored (they must lie
             in the first segment).
         """
@@ -93,18 +86,10 @@ class Scorer:
         """A short text under every order of its scored tokens.
 
         The mean over the orders is the expectation of XLNet's objective
-        (paper, equation 3), without sampling.
-
-        Args:
-          ids: int32 [n].
-          context: so many first tokens are given, not scored.
-
-        Returns:
-          float32 [k!, k], k = n - context tokens, in text order; orders as
-          `itertools.permutations` gives them, from left to right first.
-
-        Raises:
-          UserError: more than 7 tokens to score, or more than a segment has.
+        (paper, equation 3), without sampling. float32 [k!, k], k = n - context
+        tokens, in text order; orders as `itertools.permutations` gives them,
+        from left to right first. Raises UserError: more than 7 tokens to score,
+        or more than a segment has.
         """
         places = np.arange(min(context, len(ids)), len(ids))
         if len(places) > MOST_ORDERED or len(ids) > self.segment_len:

@@ -29,17 +29,11 @@ _MODES = {
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFolder:
-    """How a row's vectors become one.
+    """How a row's vectors become one."""
 
-    Attributes:
-      pooling: "cls", "mean" or "max", over all tokens of the row.
-      normalize: divide by the Euclidean length.
-      max_seq_length: tokens of a row with CLS and SEP; 0 = the encoder's
-        positions.
-    """
-
-    pooling: str
-    normalize: bool
+    pooling: str  # "cls", "mean" or "max", over all tokens of the row
+    normalize: bool  # divide by the Euclidean length
+    # tokens of a row with CLS and SEP; 0 = the encoder's positions
     max_seq_length: int
 
     def vector(self, states: np.ndarray) -> np.ndarray:
@@ -59,8 +53,7 @@ class SentenceFolder:
 def read(folder: str) -> SentenceFolder | None:
     """Reads `modules.json` and the files it names; None without one.
 
-    Raises:
-      UserError: a file is damaged, or a part is of a kind that is not known.
+    Raises UserError: a file is damaged, or a part is of an unknown kind.
     """
     path = os.path.join(folder, MODULES)
     if not files.exists(path):
@@ -103,11 +96,7 @@ def read(folder: str) -> SentenceFolder | None:
 
 
 def _inside(folder: str, path: str, name: str) -> str:
-    """The configuration of a part, which must not lie elsewhere.
-
-    Raises:
-      UserError: it does, by its name.
-    """
+    """The configuration of a part, which must not lie elsewhere."""
     parts = name.replace("\\", "/").split("/")
     if ".." in parts or os.path.isabs(name) or files.is_remote(name):
         raise UserError(

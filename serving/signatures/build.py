@@ -7,11 +7,7 @@ from serving.signatures.sequence import Context, Signature
 
 
 def build(context: Context) -> dict[str, Signature]:
-    """All signatures of `context.spec.head`.
-
-    Raises:
-      UserError: there is no such head, or it has no signatures.
-    """
+    """All signatures of `context.spec.head`; UserError where it has none."""
     head = get(context.spec.head)
     if not head.signatures:
         raise UserError(f"a model with the head `{head.name}` has no export")

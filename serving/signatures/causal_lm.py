@@ -30,9 +30,7 @@ def causal_signatures(
 ) -> dict[str, Signature]:
     """Every signature of a left-to-right language model.
 
-    Args:
-      context: model, and what reads raw text (None: ids alone).
-      banned: ids that are never picked.
+    Without a tokenizer there are those of ids alone.
     """
     config = context.model.config
     slots = config.mem_len or 0
@@ -219,16 +217,9 @@ def _generate(
 
 
 def read(model, input_ids, memory, memory_length):
-    """A segment after memory.
+    """A segment, int32 [B, T], after memory [B, L, M, D].
 
-    Args:
-      model: `CausalLanguageModel`.
-      input_ids: int32 [B, T].
-      memory: float32 [B, L, M, D].
-      memory_length: int32 [B].
-
-    Returns:
-      (hidden [B, T, D], {"new_memory", "new_memory_length"} of those shapes).
+    (hidden [B, T, D], {"new_memory", "new_memory_length"} of those shapes).
     """
     config = model.config
     if not config.mem_len:

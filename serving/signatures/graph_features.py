@@ -14,38 +14,24 @@ from data.finetuning.features.pair_features import SEGMENT_IDS
 
 
 class Features(NamedTuple):
-    """Inputs of a task model.
+    """Inputs of a task model."""
 
-    Attributes:
-      input_ids, segment_ids, input_mask: int32 [B, T].
-      lengths: int32 [B], real tokens.
-      truncated: bool [B], some text was cut.
-    """
-
-    input_ids: tf.Tensor
-    segment_ids: tf.Tensor
-    input_mask: tf.Tensor
-    lengths: tf.Tensor
-    truncated: tf.Tensor
+    input_ids: tf.Tensor  # int32 [B, T]
+    segment_ids: tf.Tensor  # int32 [B, T]
+    input_mask: tf.Tensor  # int32 [B, T]
+    lengths: tf.Tensor  # int32 [B], real tokens
+    truncated: tf.Tensor  # bool [B], some text was cut
 
 
 class Windows(NamedTuple):
-    """Windows of a batch of paragraphs, all in one list.
+    """Windows of a batch of paragraphs, all in one list."""
 
-    Attributes:
-      row: int32 [W], the paragraph of each window.
-      start: int32 [W], its first token in the paragraph.
-      length: int32 [W], its paragraph tokens.
-      index: int32 [W], its number within the paragraph.
-      starts, lengths: int32 [B, (windows of the row)].
-    """
-
-    row: tf.Tensor
-    start: tf.Tensor
-    length: tf.Tensor
-    index: tf.Tensor
-    starts: tf.RaggedTensor
-    lengths: tf.RaggedTensor
+    row: tf.Tensor  # int32 [W], the paragraph of each window
+    start: tf.Tensor  # int32 [W], its first token in the paragraph
+    length: tf.Tensor  # int32 [W], its paragraph tokens
+    index: tf.Tensor  # int32 [W], its number within the paragraph
+    starts: tf.RaggedTensor  # int32 [B, (windows of the row)]
+    lengths: tf.RaggedTensor  # int32 [B, (windows of the row)]
 
 
 def shared_lengths(lengths: tf.Tensor, room: int | tf.Tensor) -> tf.Tensor:
@@ -84,7 +70,6 @@ def join_segments(
 
     Args:
       parts: int32 [B, (pieces)] per segment.
-      max_length: most tokens of a row.
       pad_to: T; None = the longest row.
       keep_blank: an empty segment after the first keeps its SEP; else see
         `data.finetuning.features.pair_features.without_blank`.
@@ -137,10 +122,7 @@ def join_segments(
 def doc_windows(counts: tf.Tensor, room: tf.Tensor, doc_stride: int) -> Windows:
     """`data.finetuning.squad.features.doc_windows` of a batch.
 
-    Args:
-      counts: int32 [B] paragraph tokens.
-      room: int32 [B] paragraph tokens per window.
-      doc_stride: tokens between the starts of windows.
+    Of int32 [B] paragraph tokens and [B] of them per window.
     """
     stride = tf.minimum(room, doc_stride)
     more = tf.maximum(counts - room, 0)

@@ -28,13 +28,12 @@ def tokenizer_of(vocabulary: Vocabulary) -> tf.Module | None:
     exact = (
         not vocabulary.lower_case
         and vocabulary.line_end != "marks"
-        and (vocabulary.unk_id is not None or _is_every_byte(vocabulary))
+        and (
+            vocabulary.unk_id is not None
+            or (vocabulary.unit, vocabulary.size) == ("byte", 256)
+        )
     )
     return GraphSymbols(vocabulary) if exact else None
-
-
-def _is_every_byte(vocabulary: SymbolVocabulary) -> bool:
-    return vocabulary.unit == "byte" and vocabulary.size == 256
 
 
 def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -47,11 +46,7 @@ def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 class GraphSymbols(tf.Module):
-    """Texts -> ids and back.
-
-    Args:
-      vocabulary: see `tokenizer_of`.
-    """
+    """Texts -> ids and back."""
 
     def __init__(self, vocabulary: SymbolVocabulary):
         super().__init__(name="symbols")

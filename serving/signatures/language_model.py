@@ -192,7 +192,9 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     rank = tf.where(hidden, tf.cumsum(tf.cast(hidden, tf.int32), 1) - 1, -1)
     count = tf.reduce_sum(tf.cast(hidden, tf.int32), 1)  # [B]
     widest = tf.reduce_max(tf.concat([count, [0]], 0))  # P
-    banned = _banned(context)
+    never = context.ids.never_filled()  # symbols that are never text
+    size = context.model.config.vocab_size
+    banned = tf.constant([i in never for i in range(size)])  # [V]
 
     def body(step, ids, pieces, probabilities):
         position = tf.argmax(
@@ -256,10 +258,3 @@ def _masked_rows(context: Context, text: tf.Tensor):
     ids = rows.to_tensor()
     mask = tf.sequence_mask(counts, tf.shape(ids)[1], tf.int32)
     return ids, mask, whole > counts
-
-
-def _banned(context: Context) -> tf.Tensor:
-    """bool [V]: symbols that are never text."""
-    ids = context.ids.never_filled()
-    size = context.model.config.vocab_size
-    return tf.constant([i in ids for i in range(size)])

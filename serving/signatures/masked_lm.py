@@ -26,6 +26,7 @@ def fill_signature(context: Context) -> Signature:
 
 
 def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    tokenizer = context.tokenizer
     features = graph_features.join_segments(
         [masked_ids(context, text)],
         context.spec.max_seq_length,
@@ -43,7 +44,9 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     hidden = tf.gather(output.sequence_output, places, batch_dims=1)
     shares = tf.nn.softmax(context.model.lm_logits(hidden))  # [B, P, V]
     # As they are: what is not offered keeps its share.
-    offered = tf.where(_banned(context), -1.0, shares)
+    pieces, size = tokenizer.vocab_size, context.model.config.vocab_size
+    banned = tf.constant(not_offered(context.ids, pieces, size))  # [V]
+    offered = tf.where(banned, -1.0, shares)
     top, index = tf.math.top_k(offered, _TOP)  # [B, P, K]
     there = tf.sequence_mask(count, tf.shape(places)[1])[:, :, tf.newaxis]
     first = tf.where(there[:, :, 0], index[:, :, 0], 0)
@@ -54,9 +57,9 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     lengths = features.lengths - 2
     rows = tf.RaggedTensor.from_tensor(filled[:, 1:], lengths=lengths)
     return {
-        "pieces": context.tokenizer.id_to_piece(tf.where(there, index, 0)),
+        "pieces": tokenizer.id_to_piece(tf.where(there, index, 0)),
         "probabilities": tf.where(there, top, 0.0),
-        "filled": context.tokenizer.detokenize(rows),
+        "filled": tokenizer.detokenize(rows),
         "num_masks": count,
         "truncated": features.truncated,
         "independent": tf.ones_like(features.truncated),
@@ -72,14 +75,3 @@ def masked_ids(context: Context, text: tf.Tensor) -> tf.RaggedTensor:
     with tf.init_scope():  # a text that the graph holds, not one it makes
         own = tokenizer.id_to_piece(tf.constant(mask)).numpy().decode()
     return tokenizer.tokenize(tf.strings.regex_replace(text, symbols.MASK, own))
-
-
-def _banned(context: Context) -> tf.Tensor:
-    """bool [V]."""
-    return tf.constant(
-        not_offered(
-            context.ids,
-            context.tokenizer.vocab_size,
-            context.model.config.vocab_size,
-        )
-    )

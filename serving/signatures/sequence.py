@@ -30,34 +30,22 @@ EXAMPLE_TEXTS = (
 
 
 class Signature(NamedTuple):
-    """One way to call the exported model.
+    """One way to call the exported model."""
 
-    Attributes:
-      function: keyword tensors -> dict of tensors, batch first.
-      inputs: the keyword tensors.
-      example: a small request, values that `tf.constant` takes.
-      meaning: one line for `signature.json`.
-    """
-
+    # keyword tensors -> dict of tensors, batch first
     function: Callable[..., dict[str, tf.Tensor]]
     inputs: dict[str, tf.TensorSpec]
+    # a small request, values that `tf.constant` takes
     example: dict[str, object]
-    meaning: str
+    meaning: str  # one line for `signature.json`
 
 
 class Context(NamedTuple):
-    """What every builder gets.
-
-    Attributes:
-      model: a task model of `modeling`.
-      spec: the task.
-      tokenizer: raw text -> ids in the graph (`data.text.opening`).
-      ids: the special ids of the vocabulary.
-    """
+    """What every builder gets."""
 
     model: object
     spec: TaskSpec
-    tokenizer: tf.Module
+    tokenizer: tf.Module  # raw text -> ids in the graph (`data.text.opening`)
     ids: symbols.SymbolIds
 
     def join(
@@ -68,9 +56,7 @@ class Context(NamedTuple):
     ) -> Features:
         """Rows as in training, of the pieces int32 [B, (n)] of each segment.
 
-        Args:
-          parts, keep_blank: see `graph_features.join_segments`.
-          longest: most tokens of a row; None = the task's.
+        A row has at most `longest` tokens; None = the task's.
         """
         return graph_features.join_segments(
             parts,
@@ -272,13 +258,10 @@ _ANSWERS = {
 
 
 def answers_of(head: str, logits, labels, data_options) -> dict:
-    """What a SavedModel says of logits [B, Y].
+    """What a SavedModel says of logits [B, Y] of any number type.
 
-    Args:
-      head: classification, multi_label or regression.
-      logits: of any number type.
-      labels: names in the order of the logits; () for none.
-      data_options: of the task.
+    `head` is classification, multi_label or regression; `labels` are in the
+    order of the logits, () for none.
     """
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),
@@ -294,11 +277,8 @@ def _of_pieces(
 ) -> tf.Tensor:
     """Logits [B, pieces, Y] of logits [B, T, Y]; 0 where `real` is false.
 
-    Args:
-      logits: float; those at padded positions are undefined.
-      lengths: int32 [B], of rows with CLS and SEP.
-      real: bool [B, pieces].
-      layout: of the rows.
+    `lengths` are of rows with CLS and SEP; logits at padded positions are
+    undefined.
     """
     # Rows are padded on the left: their pieces begin there.
     begin = tf.shape(logits)[1] - lengths

@@ -40,8 +40,7 @@ EXAMPLE = {
 def span_signatures(context: Context) -> dict[str, Signature]:
     """Question + paragraph -> n-best answers, character spans, null odds.
 
-    Raises:
-      UserError: a window cannot hold the longest question.
+    Raises UserError: a window cannot hold the longest question.
     """
     given = context.spec.data_options
     options = Options(

@@ -27,18 +27,13 @@ class Options(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Valid spans of all windows: float32 / int32 [W, S*E].
-
-    Attributes:
-      first, last: characters of the raw paragraph, `last` included.
-      valid: bool.
-    """
+    """Valid spans of all windows: float32 / int32 [W, S*E]."""
 
     start_log_probs: tf.Tensor
     end_log_probs: tf.Tensor
-    first: tf.Tensor
-    last: tf.Tensor
-    valid: tf.Tensor
+    first: tf.Tensor  # characters of the raw paragraph, `last` included
+    last: tf.Tensor  # characters of the raw paragraph, `last` included
+    valid: tf.Tensor  # bool
 
 
 def candidates(options, windows, beams, starts, ends) -> Candidates:

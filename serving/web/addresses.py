@@ -31,7 +31,6 @@ class Connections:
     Args:
       most: in all.
       per_address: of one address; an IPv6 network of 64 bits is one.
-      on_refused: called for each that there is no room for.
     """
 
     def __init__(
@@ -113,7 +112,6 @@ class Turns:
       burst: turns that need not wait; 0 = those of a second.
       most: seconds that a turn is waited for; who comes too early takes it
         then. 0 = it is refused, which costs it nothing.
-      clock: gives seconds.
     """
 
     def __init__(

@@ -37,15 +37,9 @@ def build_app(
     """The application around a loaded model.
 
     `app.state.scheduler` has its bounds and counts, `app.state.name` is the
-    model's name in its calls.
-
-    Args:
-      model: the version to begin with.
-      load: version folder -> model, for versions that appear later.
-
-    Raises:
-      UserError: the export's own name cannot be part of a URL, or the file
-        of keys cannot be used.
+    model's name in its calls. `load` takes a version folder that appears later.
+    Raises UserError: the export's own name cannot be part of a URL, or the file
+    of keys cannot be used.
     """
     if not options.model_name:
         name = model.description.get("model_type", _DEFAULT_NAME)

@@ -46,9 +46,7 @@ def model_size(
 ) -> ModelSize | None:
     """Sizes that decide the memory of a run; None for an unknown model.
 
-    Args:
-      description: content of `signature.json`, which tells them.
-      shapes: of the variables by name; older exports of XLNet have no more.
+    `shapes` of the variables are by name; older exports of XLNet have no more.
     """
     sizes = description.get("sizes", {})
     if sizes.keys() == set(ModelSize._fields):
@@ -73,19 +71,13 @@ def free_bytes() -> int:
 
 
 class Work(NamedTuple):
-    """What one row asks of the model, or the longest row of a request.
+    """What one row asks of the model, or the longest row of a request."""
 
-    Attributes:
-      tokens: that run at once for it: sequences x (length + memory).
-      cost: tokens that pass through the model for it, in all runs.
-      chosen: the client chose the length, not the model.
-      chars: of the normalised texts, which are cut into pieces, whatever is
-        read of them.
-    """
-
-    tokens: int
-    cost: int
-    chosen: bool
+    tokens: int  # that run at once for it: sequences x (length + memory)
+    cost: int  # tokens that pass through the model for it, in all runs
+    chosen: bool  # the client chose the length, not the model
+    # of the normalised texts, which are cut into pieces, whatever is read of
+    # them
     chars: int = 0
 
     @property
@@ -98,10 +90,8 @@ class Budget:
     """How much one run and one request may take.
 
     Args:
-      description: content of `signature.json`.
       size: of the model; None = unknown.
       options: `max_tokens`, 0 = from the free memory; `max_cost`.
-      free: bytes that are free.
 
     Attributes:
       row_tokens: of the longest text that the model reads at once.
@@ -130,11 +120,7 @@ class Budget:
         )
 
     def check(self, signature: str, rows: list[dict]) -> Work:
-        """The most that any row asks for.
-
-        Raises:
-          UserError: a row or the request is above its bound.
-        """
+        """The most that any row asks for; UserError above a bound."""
         work = [self.row_work(signature, row) for row in rows]
         for i, found in enumerate(work):
             if found.chosen and found.tokens > self.max_tokens:

@@ -44,18 +44,13 @@ _IDLE_SECONDS = 1.0  # then memory that costly runs have freed is given back
 
 
 class Runs(NamedTuple):
-    """How rows run through a model.
+    """How rows run through a model."""
 
-    Attributes:
-      run: (signature, rows, stop) -> output of each row; called in a lane's
-        thread, by both threads at once.
-      tokens: of a run, rows times the longest of them.
-      row_weight: of a row of full length.
-    """
-
+    # (signature, rows, stop) -> output of each row; called in a lane's thread,
+    # by both threads at once
     run: Callable[[str, list[dict], Stop], list]
-    tokens: int = 16_384
-    row_weight: int = 512
+    tokens: int = 16_384  # of a run, rows times the longest of them
+    row_weight: int = 512  # of a row of full length
 
 
 @dataclasses.dataclass(eq=False)
@@ -231,14 +226,9 @@ class Lanes:
     ) -> list:
         """The outputs of `rows`; who cancels the call stops the work.
 
-        Args:
-          signature: which function.
-          tokens: of the longest row.
-          weight: time of the longest row, as that of so many tokens.
-          alone: no other request's rows in its runs.
-
-        Raises:
-          Overloaded: the queue is full.
+        `weight` is the time of the longest row, as that of so many tokens;
+        alone, no other request's rows are in its runs. Raises Overloaded: the
+        queue is full.
         """
         dear = weight * len(rows) > self.quick_weight
         lane = self.costly if dear else self.quick

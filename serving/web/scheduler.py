@@ -171,8 +171,7 @@ class Scheduler:
     async def in_time(self, http: fastapi.Request, answer: Awaitable):
         """What `answer` gives; Refused with 400, 503 or 504.
 
-        Raises:
-          ClientDisconnect: the client has left before.
+        Raises ClientDisconnect: the client has left before.
         """
         task = asyncio.ensure_future(self._bounded(answer))
         gone = asyncio.ensure_future(_left(http))

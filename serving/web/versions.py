@@ -45,9 +45,7 @@ class Version:
     async def answer(self, request: Request, alone: bool) -> list[dict]:
         """Output name -> array or value, of every row.
 
-        Raises:
-          UserError: a bound, or what the model does not take.
-          Overloaded: see `Lanes.submit`.
+        Raises UserError: a bound, or what the model does not take; Overloaded.
         """
         name, rows = request.signature, request.rows
         work = self._budget.check(name, rows)
@@ -94,7 +92,6 @@ class Versions:
     """The versions of a server.
 
     Args:
-      model: the version to begin with.
       scheduler: runs them; `poll_s` of its options above 0 = look for newer
         versions so often.
       load: version folder -> a model that has been warmed up; called in a

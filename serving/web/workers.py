@@ -81,9 +81,8 @@ class Helper:
     async def run(self, function: Callable, *arguments):
         """`function(*arguments)`; both and the result can be pickled.
 
-        Raises:
-          Overloaded: too much is waiting, or the process was killed. What the
-            function raises is raised, too.
+        Raises what it raises; Overloaded: too much is waiting, or the process
+        was killed.
         """
         if self._waiting >= _MOST_WAITING:
             raise Overloaded

@@ -113,25 +113,6 @@ def test_a_file_without_titles_is_said_to_be_one_document(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-SENTENCES = {
-    "zh": ("我来了。你呢？“好！”他说。完", ["我来了。", "你呢？", "“好！”", "他说。", "完"]),
-    "ja": (
-        "雨だ。「そうだ。」と言った。『本。』終わり！？次",
-        ["雨だ。", "「そうだ。」と言った。", "『本。』", "終わり！？", "次"],
-    ),
-    "hi": ("वह आया। वह गया। क्या?", ["वह आया।", "वह गया।", "क्या?"]),
-    "ar": ("هل جاء؟ نعم. ذهب", ["هل جاء؟", "نعم.", "ذهب"]),
-    "ko": ("비가 온다. 정말? 응.", ["비가 온다.", "정말?", "응."]),
-    "en": ("It cost 3.5 e.g. here. He left.", ["It cost 3.5 e.g. here.", "He left."]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("language", SENTENCES)
-def test_sentences_of_other_scripts(language):
-    text, expected = SENTENCES[language]
-    assert sentences(text) == expected
-
-
 def test_lines_of_chinese_and_japanese_are_joined_without_a_blank(tmp_path):
     text = "\u3000日本語の\r\n文章です。\nEnglish and\n日本 and\nmore\n한국어\n글\n"
     _, found = convert(tmp_path, text.encode(), "book")

@@ -131,12 +131,3 @@ def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
 def test_other_layouts_are_one_line(change, message):
     with pytest.raises(UserError, match=message):
         convert_newsqa.convert(change, "f.json", "train", BadRows())
-
-
-def test_weights_are_checked():
-    for weights, message in (
-        ((1.0,), "wanted one per training file \\(2\\)"),
-        ((1.0, 0.0), "must be positive"),
-    ):
-        with pytest.raises(UserError, match=message):
-            SquadDataOptions(train_file="a,b", train_weights=weights)

@@ -13,7 +13,6 @@ from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data import train_sentencepiece as command
-from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions
 from data.text.tokenizer import Tokenizer
 
@@ -105,17 +104,6 @@ def test_threads_are_a_setting_and_the_training_is_shown(text, tmp_path, capfd):
         command.train(options(text, tmp_path))  # of another number
     with pytest.raises(UserError, match="--num_threads must be"):
         options(text, tmp_path, num_threads=0)
-
-
-def test_lines_of_the_log():
-    log = ["trainer_spec {", "I0000 x.cc:1] Loaded all 7000 sentences"]
-    log += [f"x.cc(9) LOG(INFO) Added: freq=3 size={i} all=4" for i in (5, 95)]
-    log += ["E0000 x.cc:3] no space"]
-    assert list(vocabulary_progress.lines(log, 100)) == [
-        "vocabulary: 7,000 sentences",
-        "vocabulary: 95 pieces of 100",
-        "E0000 x.cc:3] no space",
-    ]
 
 
 def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):

@@ -1,5 +1,8 @@
 """Flags of a command without those of others."""
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 from absl import flags
 
 
@@ -11,3 +14,16 @@ def remove_ours() -> None:
             for flag in list(found):
                 if flag.name in values:
                     delattr(values, flag.name)
+
+
+@contextlib.contextmanager
+def parsed(define: Callable, *arguments: str) -> Iterator[None]:
+    """While it is open, a command line of newly registered flags is read."""
+    remove_ours()
+    define()
+    try:
+        flags.FLAGS(["command", *arguments])
+        yield
+    finally:
+        remove_ours()
+        flags.FLAGS.unparse_flags()

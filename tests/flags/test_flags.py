@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-from flags import help_text, other_names
+from flags import other_names
 from tests.helpers import layers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -152,13 +152,6 @@ def test_every_command_tells_names_of_other_programs():
         for name in lacking:
             whose, instead = other_names.NAMES[name]
             assert f"--{name} is a flag of {whose}; here: {instead}" in line
-
-
-def test_help_shows_what_most_people_need():
-    for command, flags in listing().items():
-        often = [name for name, flag in flags.items() if flag["often"]]
-        if len(flags) > help_text.MANY:
-            assert 5 <= len(often) <= help_text.MANY, (command, often)
 
 
 def test_settings_that_are_flags_are_built():

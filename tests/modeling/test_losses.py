@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from modeling import losses
 from modeling.ops import fused as fusion
+from tests.modeling.golden import golden_util
 
 V = 11
 SHAPES = [(5,), (3, 4), (2, 3, 4)]
@@ -88,3 +89,12 @@ def test_rows_without_weight_have_no_gradient():
     assert not gradient[1].any()
     assert gradient[0].any() and gradient[2].any()
     np.testing.assert_allclose(gradient.sum(-1), 0.0, atol=1e-6)
+
+
+@pytest.mark.shared
+def test_lm_loss(units):
+    logits = units["lm_loss/hidden"] @ units["lm_loss/table"].T
+    loss = losses.token_losses(
+        logits + units["lm_loss/bias"], units["lm_loss/target"]
+    )
+    golden_util.assert_close(loss, units["lm_loss/loss"])

@@ -21,17 +21,19 @@ def test_every_command_has_an_entry_point():
     from xlnet_tf2 import commands
 
     tree = {name.removesuffix(".__main__") for name in commands_of_the_tree()}
-    assert set(commands.MODULES) == tree - set(INTERNAL)
-    scripts = PROJECT["project"]["scripts"]
-    found = {v.partition(":")[2]: k for k, v in scripts.items()}
-    assert set(found) == {m.replace(".", "_") for m in commands.MODULES}
-    for module in commands.MODULES:
-        name = found[module.replace(".", "_")]
+    wanted = {}
+    for module in tree - set(INTERNAL):
         last = module.split(".")[-1].removeprefix("run_")
-        assert name == "xlnet-" + last.replace("_", "-")
-        assert getattr(commands, module.replace(".", "_")).args == (module,)
-    with pytest.raises(AttributeError):
-        commands.serving_nothing  # noqa: B018
+        function = module.replace(".", "_")
+        wanted["xlnet-" + last.replace("_", "-")] = function
+        assert getattr(commands, function).args == (module,)
+    assert PROJECT["project"]["scripts"] == {
+        name: f"xlnet_tf2.commands:{function}"
+        for name, function in wanted.items()
+    }
+    for name in ("serving_nothing", "run_nothing", "nothing_at_all"):
+        with pytest.raises(AttributeError):
+            getattr(commands, name)
 
 
 def test_all_places_name_the_same_versions_of_python():

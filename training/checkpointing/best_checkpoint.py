@@ -18,18 +18,9 @@ OLD_BEST = "best.old"
 class BestCheckpoint:
     """Keeps the weights with the best value of a metric in `best/`.
 
-    Args:
-      model_dir: parent of `best/`.
-      model: saved as attribute `model`.
-      metric: its name.
-      higher: a higher value is better.
-      chief: this process writes.
-      start_step: that the run goes on from; 0 = it begins, and what is there
-        is of another run.
-
-    Raises:
-      UserError: the run kept the best of another metric until now, and the
-        best by this one is not there.
+    `start_step` 0 = the run begins, and what is there is of another run.
+    Raises UserError: the run kept the best of another metric until now, and
+    the best by this one is not there.
     """
 
     def __init__(
@@ -60,11 +51,7 @@ class BestCheckpoint:
             self.step.assign(recorded.step)
 
     def _value_of(self, model_dir: str, kept: weights.Best, step: int) -> float:
-        """The value by which what is kept is the best so far.
-
-        Raises:
-          UserError: by this metric it is not.
-        """
+        """The value by which what is kept is the best, else UserError."""
         if kept.metric == self.metric:
             return kept.value
         rows = weights.read_log(model_dir)
@@ -91,10 +78,8 @@ class BestCheckpoint:
     def offer(self, metrics: dict[str, float], step: int) -> bool:
         """Saves when `metrics` beats the best so far; whether it did.
 
-        The first number is the best so far; NaN never is.
-
-        Raises:
-          UserError: the metric is not among `metrics`.
+        The first number is the best so far; NaN never is. Raises UserError: the
+        metric is not among `metrics`.
         """
         if self.metric not in metrics:
             raise UserError(
@@ -127,16 +112,9 @@ def begin_anew(state) -> list[str]:
     """Moves what a dead run left of its evaluations out of the way.
 
     Where a run begins at step 0, the best weights and the log of its folder
-    would be another run's.
-
-    Args:
-      state: `run_state.RunState`; only the chief of a run that begins does it.
-
-    Returns:
-      Lines that say so.
-
-    Raises:
-      UserError: the run begins with these very weights.
+    would be another run's. Returns lines that say so; only the chief of a run
+    that begins does it. Raises UserError: the run begins with these very
+    weights.
     """
     options = state.options
     if not state.chief or state.start_step:

@@ -42,7 +42,6 @@ class RunCheckpoints:
     making this and the first of them: the chief removes what it finds.
 
     Args:
-      model_dir: holds the files.
       items: attribute name -> trackable; `model` among them.
       max_save: checkpoints kept; 0 = all.
       chief: this process writes weights and `checkpoint`.
@@ -79,20 +78,14 @@ class RunCheckpoints:
     def latest(self) -> str | None:
         """Prefix of the newest whole checkpoint, None where none ever was.
 
-        Raises:
-          UserError: there are some, but none is whole.
+        Raises UserError: there are some, but none is whole.
         """
         return checkpoint_folder.newest_prefix(self.model_dir, PREFIX)
 
     def restore(self, path: str, items: dict | None = None) -> None:
-        """Restores all items from `path`, all of them or none.
+        """Restores all items from `path`, or those given, all of them or none.
 
-        Args:
-          path: prefix of a checkpoint.
-          items: those that are restored; all if not given.
-
-        Raises:
-          UserError: unreadable, or of another model or optimizer.
+        Raises UserError: unreadable, or of another model or optimizer.
         """
         try:
             root = tf.train.Checkpoint(**items) if items else self._checkpoint
@@ -115,14 +108,10 @@ class RunCheckpoints:
             ) from e
 
     def save(self, step: int) -> str | None:
-        """Saves as number `step`, or begins to.
+        """Saves as number `step`, or begins to; the prefix, None if not chief.
 
-        Returns:
-          The prefix; None when not chief.
-
-        Raises:
-          UserError: the disk is full or cannot be written, now or at the save
-            before.
+        Raises UserError: the disk is full or cannot be written, now or at the
+        save before.
         """
         self.wait()
         path = os.path.join(self.model_dir, f"{PREFIX}-{step}")
@@ -149,9 +138,7 @@ class RunCheckpoints:
     def wait(self) -> None:
         """Until the last save is whole.
 
-        Raises:
-          UserError: it failed.
-          tf.errors.OpError: another process is gone.
+        Raises UserError: it failed; tf.errors.OpError: another process is gone.
         """
         if not self._background.busy:
             return
@@ -168,9 +155,7 @@ class RunCheckpoints:
 
         What comes next reads it, in every process: without the chief's last
         checkpoint, `best/` and log another one would take other weights.
-
-        Raises:
-          As `wait`.
+        Raises as `wait`.
         """
         self.wait()
         if self._meeting:
@@ -197,7 +182,8 @@ class RunCheckpoints:
             self._publish(path)
         except (tf.errors.OpError, OSError) as e:
             if self._chief:
-                _remove_files_of(path)
+                for sign in "._":
+                    _remove_all(path + sign)
             self._newest = before
             kept = f"{before} is intact" if before else "none was saved before"
             raise UserError(
@@ -247,8 +233,7 @@ class RunCheckpoints:
 def check_config(model_dir: str, objective: Objective) -> None:
     """`model_dir` must hold no model of another architecture.
 
-    Raises:
-      UserError: lists every field, wanted against found.
+    Raises UserError, which lists every field, wanted against found.
     """
     path = registry.config_file_in(model_dir)
     # Without a checkpoint the folder binds nobody to a configuration.
@@ -280,10 +265,7 @@ def _saved_config(objective: Objective):
 def weights_to_read(options: RunOptions) -> restore.Source:
     """What evaluation and prediction use: the folder's weights, or the start's.
 
-    See `modeling.checkpoints.weights.choose`.
-
-    Raises:
-      UserError: there are none.
+    See `modeling.checkpoints.weights.choose`. Raises UserError: there are none.
     """
     chosen = weights.choose(options.model_dir, options.checkpoint_choice)
     if chosen:
@@ -302,21 +284,9 @@ def weights_to_read(options: RunOptions) -> restore.Source:
 
 
 def restore_weights(strategy, model, path, require: str) -> None:
-    """Weights from any checkpoint that `modeling.checkpoints` reads.
-
-    Args:
-      strategy: of the variables.
-      model: gets them.
-      path: as for `restore.restore`.
-      require: as there.
-    """
+    """Weights from any checkpoint that `modeling.checkpoints` reads."""
     with strategy.scope():
         restore.restore(model, path, require=require)
-
-
-def _remove_files_of(path: str) -> None:
-    for sign in "._":
-        _remove_all(path + sign)
 
 
 def _remove_all(prefix: str) -> None:

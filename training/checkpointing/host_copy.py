@@ -4,14 +4,11 @@ import tensorflow as tf
 
 
 def host_copy(checkpoint: tf.train.Checkpoint) -> tf.train.Checkpoint:
-    """What `checkpoint` would write now, in host memory.
+    """What `checkpoint` would write now, in plain variables of this process.
 
     Steps that follow change the originals only, so the copy can be written
     beside them. Names and places in the graph of objects stay, and with them
     the keys of the values.
-
-    Returns:
-      Another one, whose variables are plain ones of this process.
     """
     view = tf.train.TrackableView(checkpoint)
     copies = {}

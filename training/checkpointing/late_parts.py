@@ -29,11 +29,7 @@ def saved_items(learner: Learner) -> dict[str, Any]:
 class Late:
     """What a checkpoint has nothing of, though the run has it now.
 
-    Attributes:
-      items: `saved_items` without it.
-
-    Raises:
-      UserError: it cannot begin late.
+    `items`: `saved_items` without it. Raises UserError: it cannot begin late.
     """
 
     def __init__(self, path: str, learner: Learner, train_steps: int):
@@ -83,8 +79,7 @@ class Late:
     def begin(self) -> list[str]:
         """After the restore: what is late begins now; notes.
 
-        Raises:
-          UserError: a mean over the last steps would lack some of them.
+        Raises UserError: a mean over the last steps would lack some of them.
         """
         optimizer, late = self._learner.optimizer, self._late
         step = int(optimizer.step.numpy())

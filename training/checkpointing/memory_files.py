@@ -33,17 +33,11 @@ _LENGTH = np.dtype("<i4")
 
 @dataclasses.dataclass(frozen=True)
 class HostRows:
-    """Memory of some rows in host memory.
+    """Memory of some rows in host memory."""
 
-    Attributes:
-      numbers: int [n], their global rows, ascending.
-      layers: L arrays [n, M, D].
-      length: int32 [n], valid slots.
-    """
-
-    numbers: np.ndarray
-    layers: list[np.ndarray]
-    length: np.ndarray
+    numbers: np.ndarray  # int [n], their global rows, ascending
+    layers: list[np.ndarray]  # L arrays [n, M, D]
+    length: np.ndarray  # int32 [n], valid slots
 
     @property
     def facts(self) -> dict:
@@ -64,11 +58,7 @@ def folder_of(path: str) -> str:
 
 
 def write(folder: str, rows: HostRows) -> None:
-    """Writes one process's rows, every range under its final name.
-
-    Raises:
-      OSError: it cannot be written.
-    """
+    """Writes one process's rows under their final names; raises OSError."""
     files.make_directory(folder)
     ends = np.flatnonzero(np.diff(rows.numbers) != 1) + 1
     for part in np.split(np.arange(len(rows.numbers)), ends):
@@ -96,13 +86,9 @@ def _record(rows: HostRows, i: int) -> Iterator[bytes]:
 
 
 def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
-    """Waits for the rows of all processes, then makes the index.
+    """Waits for the rows of all processes, then makes the index; is it there?
 
-    Returns:
-      Whether there is an index now.
-
-    Raises:
-      OSError: it cannot be written.
+    Raises OSError: it cannot be written.
     """
     pause = 0.01
     while True:
@@ -128,14 +114,9 @@ def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
 
 
 class SavedMemory:
-    """The memory of a checkpoint.
+    """The memory of a checkpoint: `rows` of the global batch, L, M, D.
 
-    Attributes:
-      rows: of the global batch.
-      shape: L, M, D.
-
-    Raises:
-      UserError: the index is damaged.
+    Raises UserError: the index is damaged.
     """
 
     def __init__(self, path: str):
@@ -170,8 +151,7 @@ class SavedMemory:
     def read(self, numbers: np.ndarray) -> HostRows:
         """Memory of some global rows, int [n] ascending.
 
-        Raises:
-          UserError: a file is missing or damaged.
+        Raises UserError: a file is missing or damaged.
         """
         layers = [
             np.empty((len(numbers), *self.shape[1:]), self._dtype)
@@ -241,11 +221,7 @@ class OldSavedMemory:
 
 
 def open_memory(path: str) -> SavedMemory | OldSavedMemory | None:
-    """The memory of a checkpoint; None where it has none.
-
-    Raises:
-      UserError: it is damaged.
-    """
+    """The memory of a checkpoint, maybe None; UserError if damaged."""
     if files.exists(folder_of(path)):
         return SavedMemory(path)
     return OldSavedMemory(path) if OldSavedMemory.is_in(path) else None

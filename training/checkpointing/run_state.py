@@ -24,29 +24,19 @@ from training.step.learner import Learner, build_learner
 
 @dataclasses.dataclass(frozen=True)
 class RunState:
-    """Everything a training run holds between host loops.
-
-    Attributes:
-      options: of the run.
-      learner: model, optimizer, memory.
-      checkpoints: which save the learner's state.
-      chief: this process writes.
-      meeting: of several processes, else None.
-      start_step: updates that the restored checkpoint has made.
-      restored_from: that checkpoint, or the one of a warm start, or None.
-      weights: of a warm start, and why these.
-      notes: on what the checkpoint lacks, for the user.
-    """
+    """Everything a training run holds between host loops."""
 
     options: RunOptions
     learner: Learner
     checkpoints: RunCheckpoints
     chief: bool
+    # of several processes, else None
     meeting: strategy_lib.Meeting | None = None
-    start_step: int = 0
+    start_step: int = 0  # updates that the restored checkpoint has made
+    # that checkpoint, or the one of a warm start, or None
     restored_from: str | None = None
-    weights: Source | None = None
-    notes: tuple[str, ...] = ()
+    weights: Source | None = None  # of a warm start, and why these
+    notes: tuple[str, ...] = ()  # on what the checkpoint lacks, for the user
 
 
 def open_run(
@@ -57,16 +47,9 @@ def open_run(
     """Builds, then restores from `model_dir` or warm-starts.
 
     Precedence: the newest checkpoint of `model_dir`, `init_checkpoint`, random
-    weights.
-
-    Args:
-      objective: what is learned.
-      options: the run.
-      warm_start: model -> None, what `init_checkpoint` alone does not give.
-
-    Raises:
-      UserError: the batch does not divide, `model_dir` holds another model,
-        or a checkpoint cannot be read.
+    weights. `warm_start` gives a model what `init_checkpoint` alone does not.
+    Raises UserError: the batch does not divide, `model_dir` holds another
+    model, or a checkpoint cannot be read.
     """
     strategy = strategy_lib.setup(options.strategy)
     chief = strategy_lib.is_chief(strategy)

@@ -17,12 +17,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluates the folder's weights on a split and prints the units.
 
-    Args:
-      request: with the objective and `eval_input_fn` of the split.
-      rates: nats per predicted token -> unit -> value.
-
-    Returns:
-      Unit -> value, and `predicted_tokens`.
+    Unit -> value, and `predicted_tokens`; `rates` has unit -> value of nats per
+    predicted token.
     """
     source = weights_to_read(request.options)
     request.say(source.line)
@@ -44,18 +40,9 @@ def evaluate(
 def evaluation_lines(
     loss: float, predicted: int, split: str, tokens: int, rates: Rates
 ) -> tuple[dict[str, float], list[str]]:
-    """A loss in every unit that the split counts.
+    """(unit -> value, lines to print) of a loss in units that the split counts.
 
-    Args:
-      loss: nats per predicted token.
-      predicted: tokens that have a loss.
-      rates: see `evaluate`.
-
-    Returns:
-      (unit -> value, lines to print).
-
-    Raises:
-      UserError: nothing was predicted.
+    Raises UserError: no predicted token has a loss.
     """
     if not predicted:
         raise UserError(f"the split {split} holds no token to predict")

@@ -128,8 +128,7 @@ class CausalLMOptions:
     ) -> tuple[bool, list[str]]:
         """Whether a split is evaluated, and lines to say about it.
 
-        Raises:
-          UserError: it is asked for and cannot be.
+        Raises UserError: it is asked for and cannot be.
         """
         if self.only_evaluates:
             return True, []

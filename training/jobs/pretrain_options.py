@@ -29,11 +29,7 @@ _KEPT = (
 
 @dataclasses.dataclass(frozen=True)
 class PretrainOptions:
-    """What is read, and what is trained on it.
-
-    Attributes:
-      wanted: manifest property -> value that the user gave; must be equal.
-    """
+    """What is read, and what is trained on it."""
 
     data_dir: str = setting(
         REQUIRED,
@@ -56,6 +52,7 @@ class PretrainOptions:
         "With --mode=eval: evaluate every new checkpoint of another job "
         "that writes --model_dir.",
     )
+    # manifest property -> value that the user gave; must be equal
     wanted: dict = dataclasses.field(default_factory=dict)
     spiece_model_file: str | None = setting(
         None,

@@ -22,6 +22,7 @@ from modeling.encoders.registry import (
 )
 from training import loop
 from training.checkpointing.checkpoints import weights_to_read
+from training.reporting import loss_log
 from training.run import run_training
 from training.run_options import RunOptions
 
@@ -58,8 +59,7 @@ def known_config(
 ) -> EncoderConfig | None:
     """The architecture of `model_dir` or of `init_checkpoint`, if any.
 
-    Args:
-      wait: until another job that writes `model_dir` has said what it is.
+    Waits, if asked, until another job that writes `model_dir` has said it.
     """
     folder = options.model_dir
     path = config_file_in(folder)
@@ -86,10 +86,7 @@ def memory_defaults(
 ) -> dict[str, int | None]:
     """`mem_len` and `reuse_len` where the user gives none.
 
-    Args:
-      known: see `known_config`.
-      seq_len: T of the data.
-      own: `known` is `model_dir`'s: without `mem_len` it had no memory.
+    Of `model_dir`'s `own` `known`: without `mem_len` it had no memory.
     """
     if known and not spec_of(known.model_type).capabilities.memory:
         return {}
@@ -101,11 +98,7 @@ def memory_defaults(
 
 
 def check_memory(config: EncoderConfig, data_dir: str, reuse_len: int) -> None:
-    """The data must leave something to keep.
-
-    Raises:
-      UserError: a memory, and no reuse part.
-    """
+    """Raises UserError where a memory has no reuse part to keep."""
     if config.mem_len and not reuse_len:
         raise UserError(
             f"`mem_len` is {config.mem_len} but {data_dir} was built "
@@ -119,13 +112,7 @@ def check_vocabulary(
 ) -> None:
     """The weights must be of the vocabulary and text settings of the data.
 
-    Args:
-      of_data: hash and settings that the data were built with.
-      options: of the run; `init_checkpoint` counts.
-      reads: `model_dir` is read, too.
-
-    Raises:
-      UserError: they are of another vocabulary or of other settings.
+    `init_checkpoint` counts, and `model_dir` if it is read. Raises UserError.
     """
     folders = []
     if options.init_checkpoint:
@@ -137,11 +124,7 @@ def check_vocabulary(
 
 
 def _check_start(of_data: vocabulary.Vocabulary, folder: str) -> None:
-    """Says how records for the weights of a folder are made.
-
-    Raises:
-      UserError: the folder's vocabulary is another one than the data's.
-    """
+    """UserError says how records for the weights of a folder are made."""
     path = vocabulary.find(folder)
     if path is None:
         return  # what else the folder says is looked at by `settle`
@@ -181,6 +164,8 @@ def _report(
     options, say = request.options, request.say
     if result.last:
         say(loss_line(result.last, options.iterations, baselines))
+        if "unigram entropy" in baselines:
+            say(_plateau_line(options, baselines["unigram entropy"]))
     if len(result.evaluations) > 1:
         (first, before), *_, (last, after) = result.evaluations
         name = request.objective.perplexity
@@ -197,7 +182,6 @@ def loss_line(
 
     Args:
       means: `loss` and its parts, over the last steps.
-      steps: at most so many of them.
       baselines: name -> loss of the tokens; where pairs have a loss, too
         (next sentence, sentence order), they stand beside `lm_loss`.
     """
@@ -209,6 +193,17 @@ def loss_line(
     pair = means["loss"] - tokens
     return (
         f"{line} = lm_loss {tokens:.4f} + pair {pair:.4f}; of lm_loss: {known}"
+    )
+
+
+def _plateau_line(options: RunOptions, unigram_entropy: float) -> str:
+    """Whether the model knows more than how frequent each piece is."""
+    step = loss_log.plateau_end(options.model_dir, unigram_entropy)
+    if step:
+        return f"left the unigram plateau by step {step}"
+    return (
+        "the model is still on the unigram plateau: give it more --train_steps; "
+        "docs/explanation/small_models.md shows which settings leave it early"
     )
 
 

@@ -19,9 +19,7 @@ def build_objective(
     """The objective of a head.
 
     Args:
-      head: key of `common.heads.HEADS`.
       segments: read documents in so many segments; 0 = whole.
-      segment_len: T of these.
       **head_options: `recompute_layers`, and what the head's model takes
         (`num_labels`, `summary_type`, `use_proj`, `start_n_top`,
         `answerability`, ...).

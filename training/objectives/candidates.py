@@ -32,7 +32,6 @@ class CandidateObjective(FinetuneObjective):
     Args:
       config: the architecture; it needs a query stream.
       alpha, beta: weight and margin of the second part.
-      **options: of `FinetuneObjective`.
     """
 
     name = "candidate_ranking"

@@ -11,15 +11,8 @@ from training.objectives.language_model import LanguageModelObjective
 
 class CausalLMObjective(LanguageModelObjective):
     """Batches are `input_ids`, `target_ids`, `target_weights` [B, T] and
-    `reset_memory` [B].
-
-    Args:
-      config: the architecture; its `mem_len` and `memory_start` count.
-      loss_chunk_size: see `CausalLanguageModel.token_losses`.
-      recompute_layers: trade time for memory in the backward pass.
-      half_loss: train on the later half of every segment only, the last
-        ceil(T / 2) positions (the ablation of Table 5).
-      **model_options: more keyword arguments of the model.
+    `reset_memory` [B]. `half_loss` trains on the later half of every segment
+    only, the last ceil(T / 2) positions (the ablation of Table 5).
     """
 
     name = "language_model"

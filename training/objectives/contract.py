@@ -21,15 +21,10 @@ Batch = dict[str, tf.Tensor]
 
 
 class Memory(NamedTuple):
-    """The recurrent memory of a batch's rows.
+    """The recurrent memory of a batch's rows."""
 
-    Attributes:
-      layers: L tensors [B, M, D].
-      length: int32 [B]; so many of the last slots are valid.
-    """
-
-    layers: tuple[tf.Tensor, ...]
-    length: tf.Tensor
+    layers: tuple[tf.Tensor, ...]  # L tensors [B, M, D]
+    length: tf.Tensor  # int32 [B]; so many of the last slots are valid
 
 
 class LossOutput(NamedTuple):
@@ -55,8 +50,6 @@ class Objective:
     """One head with its loss. See `training.objectives.build.build_objective`.
 
     Attributes:
-      name: key of `common.heads.HEADS`.
-      config: the architecture.
       saved_config: what is written beside the weights; None = `config`.
       row_groups: 2 when the first half of the rows is forward and the second
         backward, and every replica must get both halves; else 1.
@@ -66,7 +59,6 @@ class Objective:
       label_fields: batch entries that are returned with the predictions.
       evaluates_loss: False where the labels' loss would need a second pass of
         the model.
-      static_lengths: see `training.step.static_lengths`.
       task_lengths: T of every task, where a batch is of one of several and
         its `task` [B] says which; see there, too.
       pads_left: where padding is.
@@ -128,8 +120,7 @@ class Objective:
     def pack_rows(self) -> None:
         """Short rows share one from now on, if the encoder can.
 
-        Raises:
-          UserError: it cannot, or the objective reads a query stream.
+        Raises UserError: it cannot, or the objective reads a query stream.
         """
         require(self.config, "packed_rows", "--pack")
         if self.query_stream:
@@ -157,11 +148,7 @@ class Objective:
 
 
 def check_metrics(objective: Objective, output: LossOutput) -> None:
-    """The loss gives the metrics that its objective declares.
-
-    Raises:
-      ValueError: others, or fewer.
-    """
+    """ValueError unless the loss gives the metrics that are declared."""
     if set(output.metrics) != set(objective.metric_names):
         raise ValueError(
             f"{type(objective).__name__} declares the metrics "

@@ -28,29 +28,19 @@ def inputs_of(batch: Batch) -> dict:
 
 
 class RowLosses(NamedTuple):
-    """Losses of a batch before they are summed, float32 of like shapes.
-
-    Attributes:
-      losses: of every row (or token).
-      counts: 1 where it counts, 0 for padding; what metrics divide by.
-      right: 1 where the answer is right; None for a head without accuracy.
-      weights: what losses are multiplied with and divided by; None = counts.
-    """
+    """Losses of a batch before they are summed, float32 of like shapes."""
 
     losses: tf.Tensor
+    # 1 where it counts, 0 for padding; what metrics divide by
     counts: tf.Tensor
+    # 1 where the answer is right; None for a head without accuracy
     right: tf.Tensor | None = None
+    # what losses are multiplied with and divided by; None = counts
     weights: tf.Tensor | None = None
 
 
 class FinetuneObjective(Objective):
-    """What the heads have in common.
-
-    Args:
-      recompute_layers: trade time for memory in the backward pass.
-      static_lengths, pack: see `training.step.static_lengths`.
-      head_options: keyword arguments of the model's head.
-    """
+    """What the heads have in common; `head_options` are of the model's head."""
 
     label_fields = ("label_ids",)
 
@@ -126,7 +116,6 @@ class ClassObjective(FinetuneObjective):
         and the sum is divided by the sum of these; empty = all alike.
       label_smoothing: e; the target is 1 - e of the label and e of all Y
         classes alike (Szegedy et al. 2016, section 7).
-      **options: of `FinetuneObjective`.
     """
 
     metric_names = ("accuracy",)

@@ -20,11 +20,7 @@ from training.objectives.contract import (
 class LanguageModelObjective(Objective):
     """Predicts `target_ids` [B, P]; its metric `lm_loss` is in nats.
 
-    Args:
-      loss_chunk_size: targets whose logits are alive at a time; None = all.
-
-    Raises:
-      UserError: `loss_chunk_size` is not positive.
+    Raises UserError: `loss_chunk_size` is not positive.
     """
 
     metric_names = ("lm_loss",)
@@ -56,13 +52,8 @@ class TwoSegmentObjective(LanguageModelObjective):
 
     Args:
       config: the architecture; its memory lengths count.
-      bi_data: the second half of the rows is backward.
       next_sentence: add the loss of the second head. A row's share of it is
         weighted by the row's targets, so that one denominator serves both.
-      loss_chunk_size: rows of logits alive at a time; None = all.
-      recompute_layers: trade time for memory in the backward pass.
-      pack: see `training.step.static_lengths`.
-      model_options: more keyword arguments of `PretrainingModel`.
     """
 
     name = "pretraining"
@@ -166,16 +157,13 @@ class TwoSegmentObjective(LanguageModelObjective):
         metrics,
         **how,
     ) -> tf.Tensor:
-        """The second head's loss, float32 scalar; adds its accuracy.
+        """The second head's loss, float32 scalar; its accuracy goes to metrics.
 
         Args:
-          model: has `next_sentence_logits`.
           states: [B, T, D], the content stream.
           batch: has `input_mask` and `next_sentence_label` [B].
           rows: float32 [B], 1 where the label counts.
           weights: float32 [B, P], of the row's targets; 0 in rows of padding.
-          metrics: gets `next_sentence_accuracy`.
-          **how: `training` and `seed`.
         """
         logits = model.next_sentence_logits(
             states, input_mask=batch["input_mask"], **how

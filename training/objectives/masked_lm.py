@@ -21,7 +21,6 @@ class MaskedLMObjective(TwoSegmentObjective):
     the corrupted rows.
 
     Args:
-      bi_data: the second half of the rows is backward.
       stream: where a target is predicted: in the "content" stream, as in
         BERT, or in the "query" stream of an encoder that has one. A query row
         sees what its content row sees but the token in its own place.

@@ -18,14 +18,7 @@ from training.objectives.finetuning import FinetuneObjective
 
 @dataclasses.dataclass(frozen=True)
 class TaskPart:
-    """One of the tasks.
-
-    Attributes:
-      name: unique.
-      objective: of the task alone.
-      length: T of its batches.
-      weight: of its loss.
-    """
+    """One of the tasks: its objective alone, and the weight of its loss."""
 
     name: str
     objective: FinetuneObjective

@@ -23,7 +23,6 @@ class RankingObjective(FinetuneObjective):
     Args:
       rank_loss: "hinge", "ranknet" (of pairs of unlike grades), "softmax" (of
         the list) or "pointwise".
-      **options: of `FinetuneObjective`.
     """
 
     name = "ranking"

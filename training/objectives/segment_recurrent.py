@@ -16,13 +16,7 @@ from training.objectives.finetuning import INPUTS, FinetuneObjective
 
 
 class RecurrentObjective(FinetuneObjective):
-    """Reads S segments where `FinetuneObjective` reads one.
-
-    Args:
-      num_segments: S.
-      segment_len: T; the memory keeps so many slots.
-      **options: of the head's own objective.
-    """
+    """Reads S segments, not one as `FinetuneObjective`; memory of T slots."""
 
     def __init__(
         self,

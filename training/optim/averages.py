@@ -34,10 +34,8 @@ class WeightAverages:
       options: `ema_decay`, `average_last` or `average_trigger`; without any of
         them there are no averages.
       schedule: its `train_steps` is S, where the run ends.
-      variables: canonical name -> trained variable.
 
     Attributes:
-      by_name: canonical name -> average.
       trigger: what says when a mean begins; None = the options do.
     """
 
@@ -61,11 +59,7 @@ class WeightAverages:
             self.trigger = AverageTrigger(options.average_trigger)
 
     def move(self, step: tf.Tensor) -> None:
-        """Takes the new weights in, those of resting tasks too.
-
-        Args:
-          step: int64 scalar, steps of the run before them.
-        """
+        """Takes the new weights in after `step` steps, int64 scalar."""
         if not self.by_name:
             return
         share = None if self._decay else self._share(step)

@@ -8,17 +8,13 @@ def clip_factor(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """What to multiply gradients by, so that their joint norm is in bounds.
 
-    The gradients themselves are not touched: `AdamW.apply` multiplies in the
-    pass that reads them anyway.
+    The factor, `scale` included, and the norm of `scale * gradients` before
+    clipping, float32 scalars. The gradients themselves are not touched:
+    `AdamW.apply` multiplies in the pass that reads them anyway.
 
     Args:
-      gradients: dense float32 tensors.
       limit: the largest joint norm of `scale * gradients`; 0 = only measure.
       scale: float32 scalar that all are to be multiplied by.
-
-    Returns:
-      The factor, `scale` included, and the norm of `scale * gradients` before
-      clipping, float32 scalars.
     """
     scale = tf.convert_to_tensor(scale, tf.float32)
     norm = scale * tf.linalg.global_norm(gradients)

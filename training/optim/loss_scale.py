@@ -16,7 +16,6 @@ class LossScale:
     Create it inside the strategy's scope; `state` is saved.
 
     Args:
-      initial: first scale, a power of two.
       row_count: rows per replica; the loss is a sum, and the sum of many rows
         would overflow first.
     """

@@ -37,8 +37,6 @@ class AdamW:
     float32, and the step. `state` is what a `tf.train.Checkpoint` saves.
 
     Args:
-      options: see `OptimizerOptions`.
-      schedule: step -> rate.
       variables: canonical name -> variable, frozen ones included.
       groups: canonical name -> group, for every name of `variables`.
     """
@@ -95,7 +93,7 @@ class AdamW:
         task: tf.Tensor | None = None,
         updates: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Updates weights and slots, not the step.
+        """Updates weights and slots, not the step; the update's sum of squares.
 
         Args:
           gradients: dense, in the order of `trained`.
@@ -104,9 +102,6 @@ class AdamW:
           task: int32 scalar, whose turn it is; None with one task only.
           updates: int64 scalar, updates made so far, which bias corrections
             count; None = `step`, no step was left out.
-
-        Returns:
-          The sum of squares of the update, float32 scalar.
         """
         rate = self.schedule(step)
         factor = tf.convert_to_tensor(factor, tf.float32)
@@ -153,11 +148,8 @@ class AdamW:
     ) -> tf.Tensor:
         """Updates one variable and its slots; the squares of the difference.
 
-        Args:
-          name: canonical.
-          factor: of the gradient, before the group's.
-          rate: of the step, before the group's multiplier.
-          step: int64 scalar, updates of this variable made so far.
+        `factor` and `rate` are before the group's; `step` counts updates of
+        this variable.
         """
         o = self.options
         correction = tf.constant(1.0)

@@ -44,26 +44,19 @@ def rules() -> list[tuple[str, bool, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """How one variable is updated.
-
-    Attributes:
-      name: canonical name of the variable.
-      decayed: decoupled weight decay applies.
-      layer: layer number from 0, `EMBEDDING`, or `TOP` (heads and what all
-        layers share).
-      lr_multiplier: of the update and of the decay.
-      gradient_multiplier: of the clipped gradient ("gradient" style only).
-      frozen: gets no gradient, no slots and no update.
-      task: number of the only task whose batches train it, of several tasks;
-        None = every batch does.
-    """
+    """How one variable is updated."""
 
     name: str
-    decayed: bool
+    decayed: bool  # decoupled weight decay applies
+    # layer number from 0, `EMBEDDING`, or `TOP` (heads and what all layers
+    # share)
     layer: int | None
-    lr_multiplier: float = 1.0
+    lr_multiplier: float = 1.0  # of the update and of the decay
+    # of the clipped gradient ("gradient" style only)
     gradient_multiplier: float = 1.0
-    frozen: bool = False
+    frozen: bool = False  # gets no gradient, no slots and no update
+    # number of the only task whose batches train it, of several tasks; None =
+    # every batch does
     task: int | None = None
 
 
@@ -79,11 +72,7 @@ def _place_of(name: str) -> tuple[int | None, bool, str]:
 
 
 def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
-    """The group of one variable.
-
-    Raises:
-      KeyError: no rule covers `name`.
-    """
+    """The group of one variable; KeyError where no rule covers `name`."""
     layer, decayed, place = _place_of(name)
     if place == "shared":
         _refuse_layers(name, options)
@@ -106,11 +95,7 @@ def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
 
 
 def _refuse_layers(name: str, options: OptimizerOptions) -> None:
-    """A variable of several layers has no layer's rate.
-
-    Raises:
-      UserError: a setting that differs from layer to layer.
-    """
+    """UserError: a setting differs by layer, a variable belongs to several."""
     asked = {
         "--lr_layer_decay_rate": options.lr_layer_decay_rate != 1.0,
         "--freeze_layers": options.freeze_layers > 0,
@@ -131,8 +116,6 @@ def build_groups(
     """The group of every variable, in the order of `names`.
 
     Args:
-      names: canonical names.
-      n_layer: L.
       tasks: name -> `Group.task`, for variables of one of several tasks.
 
     Raises:

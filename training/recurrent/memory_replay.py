@@ -38,9 +38,8 @@ def remake(
 def replay(learner: Learner, input_fn, seed: int, step: int) -> int:
     """Gives the replicas the memory that step `step` begins with, about.
 
-    Returns:
-      How many steps were read again: as many as fill the memory of every layer
-      with states that had seen a whole one, at most all.
+    Returns how many steps were read again: as many as fill the memory of every
+    layer with states that had seen a whole one, at most all.
     """
     memory = learner.memory
     memory.clear()

@@ -18,10 +18,8 @@ from training.step.batch_split import BatchSplit
 class RecurrentMemory:
     """L variables [b, M, D] and the valid lengths [b] on every replica.
 
-    Args:
-      objective: with `memory_len` M.
-      model: its model; memory has the dtype of its hidden states.
-      split: of the global batch, B rows.
+    Memory has the dtype of the model's hidden states; `split` is of the global
+    batch, B rows.
     """
 
     def __init__(

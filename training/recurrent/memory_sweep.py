@@ -32,38 +32,24 @@ _COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One evaluation.
-
-    Attributes:
-      mem_len: M.
-      attention_len: keys that a token sees at most: M + 1 with `same_length`,
-        else M + T.
-      clamp_len, same_length: as evaluated.
-      nats: loss per predicted token.
-      perplexity: exp(nats).
-      seconds_per_token: median step over its tokens.
-      predicted: tokens.
-    """
+    """One evaluation."""
 
     mem_len: int
+    # keys that a token sees at most: M + 1 with `same_length`, else M + T
     attention_len: int
-    clamp_len: int
-    same_length: bool
+    clamp_len: int  # as evaluated
+    same_length: bool  # as evaluated
     nats: float
     perplexity: float
-    seconds_per_token: float
+    seconds_per_token: float  # median step over its tokens
     predicted: int
 
 
 class Asked(NamedTuple):
-    """What is evaluated.
-
-    Attributes:
-      segment: T.
-    """
+    """What is evaluated."""
 
     request: TrainRequest
-    segment: int
+    segment: int  # T
 
 
 class _Kept:
@@ -105,7 +91,7 @@ def sweep(
     options: CausalLMOptions,
     segment: int,
 ) -> list[Point]:
-    """Evaluates with rising memory, writes table and figure.
+    """Evaluates with rising memory, writes table and figure; the points.
 
     The first point is the model as it was trained, with its T. Killed, the same
     call goes on after the last point.
@@ -113,11 +99,7 @@ def sweep(
     Args:
       request_of: changes of the configuration -> what evaluates it; {} = as
         it was trained.
-      options: `sweep_*`, `eval_split`, `eval_changes` count.
       segment: T of all points but the first.
-
-    Returns:
-      The points, in the order of the table.
 
     Raises:
       UserError: no checkpoint, or another process works in the folder.

@@ -19,8 +19,7 @@ from training.step.learner import Learner
 class EvaluatorRunner(orbit.AbstractEvaluator):
     """Evaluates the current weights, or their average, and keeps the best.
 
-    Args:
-      make: run -> an `Evaluator`, or what evaluates as one does.
+    `make` gives a run's `Evaluator`, or what evaluates as one does.
     """
 
     def __init__(self, run: RunState, make, say):
@@ -78,12 +77,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
 
 
 def single_evaluator(input_fn, metric_fn):
-    """Run -> the `Evaluator` of its objective.
-
-    Args:
-      input_fn: finite global batches.
-      metric_fn: see `training.run.TrainRequest`.
-    """
+    """Run -> the `Evaluator` of its objective."""
 
     def make(run: RunState) -> Evaluator:
         learner = run.learner

@@ -19,23 +19,18 @@ WEIGHT = "example_weight"
 
 @dataclasses.dataclass(frozen=True)
 class EvalResult:
-    """What an evaluation saw, whole and in input order.
+    """What an evaluation saw, whole and in input order."""
 
-    Attributes:
-      metrics: name -> value: `loss` and the objective's, each one sum over the
-        whole set divided once; then what these and a metric function give.
-      predictions: name -> array [E, ...], E examples in input order.
-      labels: label field -> array [E, ...].
-      indices: int [E], `example_index`, rising.
-      counts: metric -> what its sum was divided by, e.g. predicted tokens.
-      step_seconds: median over the steps, so that traces do not count.
-    """
-
+    # name -> value: `loss` and the objective's, each one sum over the whole set
+    # divided once; then what these and a metric function give
     metrics: dict[str, float]
+    # name -> array [E, ...], E examples in input order
     predictions: dict[str, np.ndarray]
-    labels: dict[str, np.ndarray]
-    indices: np.ndarray
+    labels: dict[str, np.ndarray]  # label field -> array [E, ...]
+    indices: np.ndarray  # int [E], `example_index`, rising
+    # metric -> what its sum was divided by, e.g. predicted tokens
     counts: dict[str, float] = dataclasses.field(default_factory=dict)
+    # median over the steps, so that traces do not count
     step_seconds: float = 0.0
 
 
@@ -50,7 +45,6 @@ class Evaluator:
     Args:
       input_fn: `params -> tf.data.Dataset` of global batches; finite, or
         `steps` must be given.
-      batch_size: rows of the global batch.
       metric_fn: more metrics, of the predictions and labels.
     """
 
@@ -87,8 +81,7 @@ class Evaluator:
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.
 
-        Raises:
-          UserError: no example, or one that came twice.
+        Raises UserError: no example, or one that came twice.
         """
         if self._memory:
             self._memory.clear()

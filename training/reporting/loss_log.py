@@ -12,6 +12,10 @@ from common import files
 from common.errors import UserError
 
 FILE_NAME = "losses.tsv"
+# A model has left the unigram plateau where the mean loss of so many steps is
+# so many nats below the unigram entropy.
+PLATEAU_STEPS = 20
+PLATEAU_MARGIN = 0.5
 
 
 class LossLog:
@@ -28,15 +32,9 @@ class LossLog:
         files.write_text(self.path, self._text)
 
     def append(self, first_step: int, names: list[str], rows: np.ndarray):
-        """Adds steps `first_step`, `first_step + 1`, ...
+        """Adds float32 [steps, columns] of `first_step` (from 1), and on.
 
-        Args:
-          first_step: number of the first step (the first of a run is 1).
-          names: columns of `rows`.
-          rows: float32 [steps, columns].
-
-        Raises:
-          UserError: the disk is full, or the columns changed.
+        Raises UserError: the disk is full, or the columns changed.
         """
         header = "\t".join(["step", *names])
         text = ""
@@ -80,6 +78,24 @@ def read(model_dir: str) -> tuple[list[str], np.ndarray]:
         lines = f.read().decode("utf-8").splitlines()
     rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
     return lines[0].split("\t")[1:], np.array(rows)
+
+
+def plateau_end(model_dir: str, unigram_entropy: float) -> int | None:
+    """The step at which a run has left the unigram plateau, None before it.
+
+    Args:
+      model_dir: with the losses, in nats per target: `lm_loss` where pairs of
+        sentences have a loss, too.
+      unigram_entropy: of the targets, in nats.
+    """
+    names, rows = read(model_dir)
+    column = names.index("lm_loss" if "lm_loss" in names else "loss")
+    if len(rows) < PLATEAU_STEPS:
+        return None
+    window = np.full(PLATEAU_STEPS, 1 / PLATEAU_STEPS)
+    means = np.convolve(rows[:, 1 + column], window, "valid")
+    below = np.flatnonzero(means < unigram_entropy - PLATEAU_MARGIN)
+    return int(rows[below[0] + PLATEAU_STEPS - 1, 0]) if below.size else None
 
 
 def _lines_up_to(path: str, step: int) -> list[str]:

@@ -21,9 +21,6 @@ def activation_bytes(
     """Bytes that the backward pass keeps of one micro-batch.
 
     Args:
-      config: an `EncoderConfig`.
-      rows: rows of the micro-batch.
-      length: T.
       targets: P of the query stream, 0 without one.
       element: bytes of an activation.
       recompute: only layer inputs are kept, and one layer's insides.
@@ -52,13 +49,8 @@ def logit_count(config, rows: int, chunk_size: int | None) -> int:
     """Logits that are alive at a time.
 
     Of an adaptive softmax the head's, and those of one chunk of the largest
-    tail.
-
-    Args:
-      config: an `EncoderConfig`.
-      rows: predicted tokens.
-      chunk_size: `loss_chunk_size`; None = all at once, of tails as many as
-        `modeling.heads.cluster_losses` takes.
+    tail. None = all at once, of tails as many as
+    `modeling.heads.cluster_losses` takes.
     """
     ends = getattr(config, "cluster_ends", None) or (0, config.vocab_size)
     tails = [b - a for a, b in itertools.pairwise(ends[1:])]

@@ -115,16 +115,12 @@ class Progress:
         wait: float,
         seconds: float,
     ) -> dict[str, float]:
-        """Reports a host loop.
+        """Reports a host loop: tokens and steps per second, share of waiting.
 
         Args:
           values: means over the loop, `loss` first.
-          wait: seconds that it waited for input.
           seconds: of its steps alone; saves and evaluations between loops
             count for the time that is left, not for the speed.
-
-        Returns:
-          `tokens_per_second`, `steps_per_second`, `host_wait_fraction`.
         """
         now = time.monotonic()
         seconds = max(seconds, 1e-9)
@@ -168,11 +164,7 @@ class Progress:
 def shown_values(
     means: dict[str, float], names: Mapping[str, str]
 ) -> dict[str, float]:
-    """The columns of a progress line, in order.
-
-    Args:
-      names: `Objective.shown_metrics`.
-    """
+    """The columns of a progress line by `Objective.shown_metrics`, in order."""
     shown = {"loss": "loss"} | dict(names)
     shown |= {"learning_rate": "lr", "gradient_norm": "gnorm"}
     return {short: means[n] for n, short in shown.items() if n in means}

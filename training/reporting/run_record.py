@@ -81,10 +81,8 @@ def update(
     """Checks this start against the last one and adds it to `run.json`.
 
     Args:
-      flags: all flags of the command.
       must_match: fields that a resumed run cannot change.
       should_match: fields without which it goes on, but not bit for bit.
-      resuming: a checkpoint was restored.
       write: False in processes that write nothing.
 
     Returns:

@@ -21,19 +21,14 @@ from common.errors import UserError
 class BatchSplit:
     """How a global batch divides.
 
-    Attributes:
-      batch_size: rows of the global batch.
-      accumulation_steps: micro-batches of each replica's share.
-      groups: 2 with bi_data, else 1.
-
     Raises:
       UserError: the batch does not divide.
     """
 
     batch_size: int
     replicas: int = 1
-    accumulation_steps: int = 1
-    groups: int = 1
+    accumulation_steps: int = 1  # micro-batches of each replica's share
+    groups: int = 1  # 2 with bi_data, else 1
 
     def __post_init__(self):
         unit = self.replicas * self.accumulation_steps * self.groups
@@ -75,18 +70,15 @@ def distribute(
 
     Every process reads its replicas' rows alone where `input_fn` can, else
     whole batches: rows depend on neither replicas nor processes. A last batch
-    that is too small is filled with zero rows (`example_weight` 0).
+    that is too small is filled with zero rows (`example_weight` 0). Returns a
+    `tf.distribute.DistributedDataset`, or the plain dataset where one CPU takes
+    it, and the element spec of the global batches.
 
     Args:
       input_fn: `params -> tf.data.Dataset`; `params["batch_size"]` is the
         global batch, `params["start_step"]` the first batch. With
         `params["rows"]`, global rows, it may give batches of those only, in
         that order; the static size of its batches says whether it did.
-      start_step: number of the first batch.
-
-    Returns:
-      (a `tf.distribute.DistributedDataset`, or the plain dataset where one
-      CPU takes it, and the element spec of the global batches).
     """
     order, batch_size = split.order(), split.batch_size
     spec = {}

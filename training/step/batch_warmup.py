@@ -27,12 +27,6 @@ def thresholds(sizes: list[int], tokens: int) -> list[int]:
 class BatchWarmup:
     """From `smallest` rows per step to `batch_size`.
 
-    Attributes:
-      batch_size: rows of a whole step.
-      accumulation_steps: micro-batches of a whole step.
-      smallest: rows of the first step.
-      tokens: positions after which steps are whole.
-
     Raises:
       UserError: `smallest` is no number of micro-batches.
     """
@@ -40,7 +34,7 @@ class BatchWarmup:
     batch_size: int
     accumulation_steps: int
     smallest: int
-    tokens: int
+    tokens: int  # positions after which steps are whole
 
     def __post_init__(self):
         unit = self.batch_size // self.accumulation_steps
@@ -83,8 +77,7 @@ class BatchWarmup:
 def of_run(options: RunOptions, memory_len: int) -> BatchWarmup | None:
     """The warm-up that a run asks for, None without.
 
-    Raises:
-      UserError: it does not fit the batch, or rows carry memory.
+    Raises UserError: it does not fit the batch, or rows carry memory.
     """
     if not options.min_batch_size:
         return None

@@ -25,10 +25,8 @@ def check_finite(
     """Stops at a loss or gradient norm of NaN or inf.
 
     With a loss scale such a norm only leaves a step out, until the scale is as
-    small as it can be: from then on nothing would be trained.
-
-    Raises:
-      UserError: the steps, the value and the last good checkpoint.
+    small as it can be: from then on nothing would be trained. UserError has the
+    steps, the value and the last good checkpoint.
     """
     columns = ["loss"]
     scale = run.learner.loss_scale

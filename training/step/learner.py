@@ -18,15 +18,7 @@ from training.step.batch_split import BatchSplit
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """A model with all that its training steps read and write.
-
-    Attributes:
-      model: of the objective, in the strategy's scope.
-      variables: canonical name -> variable.
-      groups: canonical name -> optimizer group.
-      memory: recurrent memory; None for an objective without.
-      loss_scale: for float16, else None.
-    """
+    """A model with all that its training steps read and write."""
 
     objective: Objective
     strategy: tf.distribute.Strategy
@@ -35,8 +27,9 @@ class Learner:
     variables: dict[str, tf.Variable]
     groups: dict[str, Group]
     optimizer: AdamW
+    # recurrent memory; None for an objective without
     memory: RecurrentMemory | None
-    loss_scale: LossScale | None
+    loss_scale: LossScale | None  # for float16, else None
 
 
 def build_learner(
@@ -46,14 +39,7 @@ def build_learner(
     options: OptimizerOptions,
     train_steps: int,
 ) -> Learner:
-    """New weights, slots and memory.
-
-    Args:
-      strategy: from `strategy.setup`.
-
-    Raises:
-      UserError: weights and slots do not fit into the memory that is left.
-    """
+    """New weights, slots and memory; UserError where they do not fit."""
     if not tf.config.list_physical_devices("GPU"):
         sizes.check(objective.config, 4 if options.averages else 3)
     with strategy.scope():

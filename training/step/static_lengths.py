@@ -35,7 +35,7 @@ def shapes_differ(objective: Objective) -> bool:
 def by_length(
     objective: Objective, batch: Batch, run: Callable, known: bool = False
 ):
-    """`run(batch)`, the batch cut to the bucket that fits, or packed.
+    """What `run` gives for the batch, cut to the bucket that fits, or packed.
 
     Args:
       objective: its `static_lengths` are the buckets, rising; with fewer than
@@ -46,9 +46,6 @@ def by_length(
       run: batch -> tensors of shapes that do not depend on the length. A
         packed one has a `modeling.ops.packing.Packing` as `packing`.
       known: every shape must be (XLA); so it is on a TPU.
-
-    Returns:
-      What `run` returns.
     """
     if not shapes_differ(objective):
         return run(batch)

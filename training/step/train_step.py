@@ -21,18 +21,12 @@ BASE_STATS = ("loss", "learning_rate", "gradient_norm", "update_norm")
 
 
 class Sums(NamedTuple):
-    """What adds up over micro-batches and replicas, float32 scalars.
+    """What adds up over micro-batches and replicas, float32 scalars."""
 
-    Attributes:
-      loss, weight: of `LossOutput`.
-      tokens: positions.
-      metrics: name -> (sum, count).
-    """
-
-    loss: tf.Tensor
-    weight: tf.Tensor
-    tokens: tf.Tensor
-    metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]
+    loss: tf.Tensor  # of `LossOutput`
+    weight: tf.Tensor  # of `LossOutput`
+    tokens: tf.Tensor  # positions
+    metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]  # name -> (sum, count)
 
     def pack(self) -> tf.Tensor:
         """One tensor [3 + 2 * metrics], so that replicas exchange one."""
@@ -56,10 +50,7 @@ class Trainer(orbit.AbstractTrainer):
     updates its copy.
 
     Args:
-      learner: what the steps change.
       dataset: from `batch_split.distribute`.
-      seed: of dropout.
-      jit_compile: compile both halves of the step with XLA.
       warmup: of the batch size; None = every step is whole.
     """
 
@@ -107,8 +98,7 @@ class Trainer(orbit.AbstractTrainer):
     def train(self, num_steps: tf.Tensor) -> dict[str, float]:
         """Runs the steps; their statistics are in `last` afterwards.
 
-        Raises:
-          RuntimeError: the step counter did not move by `num_steps`.
+        Raises RuntimeError: the step counter did not move by `num_steps`.
         """
         first = self._iterator is None
         if first:

@@ -128,7 +128,6 @@ class BertModel(Stack):
         ]
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Stack`."""
         paths = super().variable_paths()
         if self.mapping is not None:
             for name in ("kernel", "bias"):

@@ -9,11 +9,7 @@ from modeling.ops.normalization import LayerNorm
 
 
 class BertEmbeddings(ConfiguredLayer):
-    """dropout(LayerNorm(word + segment + position)), tables E wide.
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """dropout(LayerNorm(word + segment + position)), tables E wide."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -38,17 +34,7 @@ class BertEmbeddings(ConfiguredLayer):
         super().build(input_shape)
 
     def call(self, ids, segment_ids=None, positions=None, seed=None):
-        """Embeds a batch of rows.
-
-        Args:
-          ids: int [B, T].
-          segment_ids: int [B, T], below `type_vocab_size`; None = 0.
-          positions: int [B, T]; None = 0..T-1.
-          seed: int32 [2] of the model's outer sites, or None.
-
-        Returns:
-          [B, T, E].
-        """
+        """[B, T, E] of a batch of rows; `seed` of the model's outer sites."""
         # See `modeling.encoders.xlnet.embeddings`: no gather from a variable.
         rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
         rows += self._segments(segment_ids)  # [B, T, E]

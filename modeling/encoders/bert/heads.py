@@ -10,11 +10,7 @@ from modeling.ops.normalization import LayerNorm
 
 
 class BertLanguageModelHead(LanguageModelHead):
-    """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias.
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -35,7 +31,6 @@ class BertLanguageModelHead(LanguageModelHead):
         return self.norm(ACTIVATIONS[self.config.ff_activation](x))
 
     def variable_paths(self) -> dict[str, str]:
-        """See `LanguageModelHead`."""
         return super().variable_paths() | {
             "transform/kernel": "dense/kernel",
             "transform/bias": "dense/bias",

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from modeling.attention.attend import Stream, attend
+from modeling.attention.attend import Stream
 from modeling.attention.plain import PlainKeys
-from modeling.encoders.base import ConfiguredLayer
+from modeling.encoders.base import ConfiguredLayer, Sublayers
 from modeling.encoders.bert.config import BertConfig
-from modeling.ops import initializers, saving
+from modeling.ops import initializers
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import FeedForward
 from modeling.ops.normalization import LayerNorm
@@ -14,11 +14,7 @@ from modeling.ops.shapes import sizes
 
 
 class BertAttention(ConfiguredLayer):
-    """LayerNorm(x + dropout(O attention(x) + b)).
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """LayerNorm(x + dropout(O attention(x) + b))."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -60,9 +56,8 @@ class BertAttention(ConfiguredLayer):
     def call(self, x, mask=None, context=INFERENCE):
         """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
         q, k, v = self.heads(x, context)
-        vector = attend(
+        vector = PlainKeys(k, v, context.training).attend(
             q,
-            PlainKeys(k, v, context.training),
             Stream(mask),
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
@@ -86,12 +81,10 @@ class BertAttention(ConfiguredLayer):
         return paths
 
 
-class BertLayer(ConfiguredLayer):
-    """Attention and feed-forward; may be applied more than once (ALBERT).
+class BertLayer(Sublayers):
+    """Attention and feed-forward; may be applied more than once (ALBERT)."""
 
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    parts = ("attention", "ff")
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -111,19 +104,6 @@ class BertLayer(ConfiguredLayer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape):
-        with tf.name_scope("attention"):
-            self.attention.build(input_shape)
-        with tf.name_scope("ff"):
-            self.ff.build(input_shape)
-        super().build(input_shape)
-
     def call(self, x, mask=None, context=INFERENCE):
         """x [B, T, D], mask as in `BertAttention` -> [B, T, D]."""
         return self.ff(self.attention(x, mask, context), context)
-
-    def variable_paths(self) -> dict[str, str]:
-        """Canonical names -> attribute paths."""
-        return saving.paths_below(
-            self, "attention", "attention"
-        ) | saving.paths_below(self, "ff", "ff")

@@ -45,10 +45,27 @@ _LM = "model/lm_loss"
 _NSP = "model/next_sentence/logit"
 
 
+def _layer(*theirs: str) -> Names:
+    """Of their names of q, k, v, o, norm and the two dense layers, norm."""
+    q, k, v, o, norm_1, dense_1, dense_2, norm_2 = theirs
+    return {
+        **dense("attention/q", q),
+        **dense("attention/k", k),
+        **dense("attention/v", v),
+        # Its kernel is [D, N, H] here, their [D, N * H] as it is.
+        **dense("attention/o", o, flip=False),
+        **norm("attention/LayerNorm", norm_1),
+        **dense("ff/layer_1", dense_1),
+        **dense("ff/layer_2", dense_2),
+        **norm("ff/LayerNorm", norm_2),
+    }
+
+
 class HuggingFace(FileNames):
     """BERT's names there."""
 
     class_prefix = "Bert"
+    ours = _BERT
     scope = "bert."
     config_class = BertConfig
     ties = (
@@ -59,54 +76,32 @@ class HuggingFace(FileNames):
         ("cls.predictions.decoder.bias", "cls.predictions.bias"),
     )
     buffers = ("embeddings.position_ids", "embeddings.token_type_ids")
-    # Parts of a layer: ours -> theirs.
-    layer_parts = {
-        "attention/q": "attention.self.query",
-        "attention/k": "attention.self.key",
-        "attention/v": "attention.self.value",
-        "attention/o": "attention.output.dense",
-        "attention/LayerNorm": "attention.output.LayerNorm",
-        "ff/layer_1": "intermediate.dense",
-        "ff/layer_2": "output.dense",
-        "ff/LayerNorm": "output.LayerNorm",
-    }
+    around = {
+        f"{name}_embedding/lookup_table": (
+            f"embeddings.{theirs}_embeddings.weight",
+            False,
+        )
+        for name, theirs in (
+            ("word", "word"),
+            ("segment", "token_type"),
+            ("position", "position"),
+        )
+    } | norm("embedding/LayerNorm", "embeddings.LayerNorm")
+    layer_scope = "encoder.layer.{}."
+    layer = _layer(
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+        "attention.output.dense",
+        "attention.output.LayerNorm",
+        "intermediate.dense",
+        "output.dense",
+        "output.LayerNorm",
+    )
     pooler = "bert.pooler.dense"
     lm = "cls.predictions"
     lm_transform = "cls.predictions.transform."
     second = "cls.seq_relationship"
-
-    def names(self, config: BertConfig) -> Names:
-        """Canonical name -> (their name, is it a transposed kernel)."""
-        ours = f"model/{config.model_type}/"
-        theirs = self.scope + "embeddings."
-        names = {
-            f"{ours}{name}_embedding/lookup_table": (
-                f"{theirs}{their_name}_embeddings.weight",
-                False,
-            )
-            for name, their_name in (
-                ("word", "word"),
-                ("segment", "token_type"),
-                ("position", "position"),
-            )
-        }
-        names |= norm(f"{ours}embedding/LayerNorm", theirs + "LayerNorm")
-        for scope, their_scope in self.layer_scopes(config):
-            for part, their_part in self.layer_parts.items():
-                make = norm if part.endswith("LayerNorm") else dense
-                names |= make(
-                    f"{ours}{scope}{part}", f"{their_scope}{their_part}"
-                )
-        # Its kernel is [D, N, H] here, their [D, N * H] as it is.
-        for name in names:
-            if name.endswith("attention/o/kernel"):
-                names[name] = (names[name][0], False)
-        return names
-
-    def layer_scopes(self, config: BertConfig):
-        """(ours, theirs) of every layer that has weights."""
-        for i in range(config.n_layer):
-            yield f"layer_{i}/", f"{self.scope}encoder.layer.{i}."
 
     def head_names(self, head: str) -> Names:
         pooler = dense(f"{SUMMARY_SCOPE}/summary", self.pooler)
@@ -176,6 +171,7 @@ class AlbertHuggingFace(HuggingFace):
     """ALBERT's names there."""
 
     class_prefix = "Albert"
+    ours = _ALBERT
     scope = "albert."
     # Theirs begins a text with CLS and ends it with SEP.
     token_ids = {
@@ -191,32 +187,28 @@ class AlbertHuggingFace(HuggingFace):
         ),
         ("predictions.decoder.bias", "predictions.bias"),
     )
-    layer_parts = {
-        "attention/q": "attention.query",
-        "attention/k": "attention.key",
-        "attention/v": "attention.value",
-        "attention/o": "attention.dense",
-        "attention/LayerNorm": "attention.LayerNorm",
-        "ff/layer_1": "ffn",
-        "ff/layer_2": "ffn_output",
-        "ff/LayerNorm": "full_layer_layer_norm",
-    }
+    around = HuggingFace.around | dense(
+        "embedding_mapping", "encoder.embedding_hidden_mapping_in"
+    )
+    layer = _layer(
+        "attention.query",
+        "attention.key",
+        "attention.value",
+        "attention.dense",
+        "attention.LayerNorm",
+        "ffn",
+        "ffn_output",
+        "full_layer_layer_norm",
+    )
     pooler = "albert.pooler"
     lm = "predictions"
     lm_transform = "predictions."
     second = "sop_classifier.classifier"
-
-    def names(self, config: AlbertConfig) -> Names:
-        return super().names(config) | dense(
-            f"{_ALBERT}embedding_mapping",
-            f"{self.scope}encoder.embedding_hidden_mapping_in",
-        )
 
     def layer_scopes(self, config: AlbertConfig):
         for g in range(config.num_groups):
             for k in range(config.inner_group_num):
                 yield (
                     f"group_{g}/inner_{k}/",
-                    f"{self.scope}encoder.albert_layer_groups.{g}."
-                    f"albert_layers.{k}.",
+                    f"encoder.albert_layer_groups.{g}.albert_layers.{k}.",
                 )

@@ -16,9 +16,6 @@ from modeling.ops.shapes import sizes
 class ModernBertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word)); positions enter the attention only.
 
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-
     Call: ids int [B, T] -> float32 [B, T, D], the residual stream of
     `modeling.encoders.modernbert.layer`.
     """
@@ -161,6 +158,5 @@ class ModernBertModel(Stack):
         )
 
     def variable_paths(self) -> dict[str, str]:
-        """See `Stack`."""
         final = {"final/LayerNorm/gamma": "final_norm/gamma"}
         return super().variable_paths() | final

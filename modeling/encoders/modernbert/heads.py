@@ -18,9 +18,6 @@ SCOPE = "model/lm_loss"
 class PredictionHead(ConfiguredLayer):
     """LayerNorm(act(W x)), without biases, float32.
 
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-
     Call: [..., D] -> [..., D].
     """
 
@@ -40,7 +37,6 @@ class PredictionHead(ConfiguredLayer):
         super().build(input_shape)
 
     def call(self, hidden):
-        """See the class."""
         x = self.dense(tf.cast(hidden, tf.float32))
         return self.norm(ACTIVATIONS[self.config.head_activation](x))
 
@@ -53,11 +49,7 @@ class PredictionHead(ConfiguredLayer):
 
 
 class ModernBertLanguageModelHead(LanguageModelHead):
-    """`PredictionHead`, then the tied decoder and its bias.
-
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-    """
+    """`PredictionHead`, then the tied decoder and its bias."""
 
     def __init__(self, config: ModernBertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -72,7 +64,6 @@ class ModernBertLanguageModelHead(LanguageModelHead):
         return self.head(hidden)
 
     def variable_paths(self) -> dict[str, str]:
-        """See `LanguageModelHead`."""
         paths = self.head.variable_paths()
         return super().variable_paths() | {
             name: f"head/{path}" for name, path in paths.items()
@@ -97,7 +88,6 @@ class ModernBertSummary(SequenceSummary):
         super().__init__(config, summary_type, *args, **kwargs)
 
     def make_projection(self):
-        """See the class."""
         return PredictionHead(self.config, name="head")
 
     def paths_elsewhere(self) -> dict[str, str]:

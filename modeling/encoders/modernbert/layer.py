@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from modeling.attention import local, rotary
-from modeling.attention.attend import ALL, Stream, attend
+from modeling.attention.attend import ALL, Stream
 from modeling.attention.plain import PlainKeys
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.modernbert.config import ModernBertConfig
@@ -50,10 +50,7 @@ def _gate(both, seed, activation, rate):
 class ModernBertLayer(ConfiguredLayer):
     """Attention and gated feed-forward, no biases.
 
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-      number: of the layer, from 0; the first has no norm before its
-        attention, for the embeddings have one.
+    Number 0 has no norm before its attention, for the embeddings have one.
     """
 
     def __init__(self, config: ModernBertConfig | dict, number: int, **kwargs):
@@ -118,9 +115,8 @@ class ModernBertLayer(ConfiguredLayer):
         stream = Stream(around.mask)
         if isinstance(around.mask, local.LocalMask):
             keys, stream = local.LocalKeys(k, v, around.mask), ALL
-        vector = attend(
+        vector = keys.attend(
             q,
-            keys,
             stream,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,

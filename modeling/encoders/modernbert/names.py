@@ -42,7 +42,26 @@ class HuggingFace(FileNames):
 
     class_prefix = "ModernBert"
     config_class = ModernBertConfig
+    ours = _SCOPE
     scope = "model."
+    around = {
+        "word_embedding/lookup_table": (
+            "embeddings.tok_embeddings.weight",
+            False,
+        ),
+        **norm("embedding/LayerNorm", "embeddings.norm", False),
+        **norm("final/LayerNorm", "final_norm", False),
+    }
+    layer_scope = "layers.{}."
+    layer = {
+        **norm("attention/LayerNorm", "attn_norm", False),
+        **dense("attention/qkv", "attn.Wqkv", False),
+        # [D, N, H] here, their [D, N * H] as it is.
+        **dense("attention/o", "attn.Wo", False, flip=False),
+        **norm("ff/LayerNorm", "mlp_norm", False),
+        **dense("ff/layer_1", "mlp.Wi", False),
+        **dense("ff/layer_2", "mlp.Wo", False),
+    }
     projection = "model/lm_loss/transform/kernel"
     token_ids = {
         "pad_token_id": ("pad", 50283),
@@ -54,36 +73,10 @@ class HuggingFace(FileNames):
     ties = (("decoder.weight", "model.embeddings.tok_embeddings.weight"),)
 
     def names(self, config: ModernBertConfig) -> Names:
-        """Canonical name -> (their name, is it a transposed kernel)."""
-        names = {
-            f"{_SCOPE}word_embedding/lookup_table": (
-                "model.embeddings.tok_embeddings.weight",
-                False,
-            )
-        }
-        names |= norm(
-            f"{_SCOPE}embedding/LayerNorm", "model.embeddings.norm", False
-        )
-        for i in range(config.n_layer):
-            ours, theirs = f"{_SCOPE}layer_{i}", f"model.layers.{i}"
-            if i:
-                names |= norm(
-                    f"{ours}/attention/LayerNorm", f"{theirs}.attn_norm", False
-                )
-            names |= dense(
-                f"{ours}/attention/qkv", f"{theirs}.attn.Wqkv", False
-            )
-            # [D, N, H] here, their [D, N * H] as it is.
-            names[f"{ours}/attention/o/kernel"] = (
-                f"{theirs}.attn.Wo.weight",
-                False,
-            )
-            names |= norm(f"{ours}/ff/LayerNorm", f"{theirs}.mlp_norm", False)
-            names |= dense(f"{ours}/ff/layer_1", f"{theirs}.mlp.Wi", False)
-            names |= dense(f"{ours}/ff/layer_2", f"{theirs}.mlp.Wo", False)
-        return names | norm(
-            f"{_SCOPE}final/LayerNorm", "model.final_norm", False
-        )
+        """The first layer has no norm before its attention."""
+        names = super().names(config)
+        del names[f"{_SCOPE}layer_0/attention/LayerNorm/gamma"]
+        return names
 
     def head_names(self, head: str) -> Names:
         if head == ENCODER:

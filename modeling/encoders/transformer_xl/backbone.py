@@ -34,7 +34,6 @@ class TransformerXLModel(RecurrentStack):
       memory_length: int [B], the last so many slots are valid; None = all.
         `memory_start` of the configuration is for who keeps the memory: with
         "zeros" it gives zero vectors and no length.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's input.
     """
@@ -64,7 +63,6 @@ class TransformerXLModel(RecurrentStack):
 
     @property
     def shares_biases(self) -> bool:
-        """See `RecurrentStack`."""
         return not self.config.untie_r and self.config.encoding == "relative"
 
     def call(
@@ -78,8 +76,7 @@ class TransformerXLModel(RecurrentStack):
     ):
         """Runs the backbone, see the class; returns `EncoderOutput`.
 
-        Raises:
-          ValueError: memory of another number of layers.
+        Raises ValueError: memory of another number of layers.
         """
         config = self.config
         past = self.memory_of_layers(memory)
@@ -177,12 +174,7 @@ class TransformerXLModel(RecurrentStack):
         )
 
     def position_keys(self, slots: int, matmul: Matmul) -> list[tf.Tensor]:
-        """For generation: [N, M + 1, H] of every layer, by distance 0..M.
-
-        Args:
-          slots: M.
-          matmul: how the table meets the kernels.
-        """
+        """For generation: [N, M + 1, H] of each layer, M = `slots`."""
         if self.config.encoding != "relative":
             distances = tf.range(slots + 1)
             return [

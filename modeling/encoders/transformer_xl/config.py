@@ -242,8 +242,7 @@ class TransformerXLConfig(RecurrentConfig):
     def from_dict(cls, value: dict[str, Any]) -> Self:
         """Reads fields by name; unknown ones go to `extra`.
 
-        Raises:
-          UserError: a size is missing or a value invalid.
+        Raises UserError: a size is missing or a value invalid.
         """
         value = dict(value)
         value.pop("model_type", None)

@@ -26,9 +26,6 @@ class AdaptiveEmbedding(ConfiguredLayer):
     E is not D), otherwise a table [size, E // div_val^i] and a projection for
     every cluster.
 
-    Args:
-      config: `TransformerXLConfig`, or its `to_dict()`.
-
     Call: int [B, T] -> [B, T, D] of the compute type, scaled by sqrt(D).
     """
 
@@ -118,13 +115,9 @@ class AdaptiveEmbedding(ConfiguredLayer):
     def cluster_pieces(self, tables) -> tuple[list, list]:
         """What stands for the clusters' tables, and what gets the gradient.
 
-        Args:
-          tables: what `read` gave in the same step.
-
-        Returns:
-          For every cluster the table [size, E_i], and None: it gets the
-          gradient. A large one's is made by a function, without a gradient,
-          and its rows in pieces [s, E_i] get that.
+        For every cluster the table [size, E_i], and None: it gets the
+        gradient. A large one's is made by a function, without a gradient,
+        and its rows in pieces [s, E_i] get that.
         """
         if len(tables) == len(self.sizes):
             return [*tables], [None] * len(tables)

@@ -6,20 +6,18 @@ from common.errors import UserError
 from modeling.attention.attend import ALL
 from modeling.attention.encodings import ContentAttention, ShawAttention
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.encoders.base import ConfiguredLayer
+from modeling.encoders.base import Sublayers, with_memory
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.ops import initializers, saving
+from modeling.ops import initializers
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import FeedForward
 from modeling.ops.shapes import sizes
 
 
-class CausalLayer(ConfiguredLayer):
-    """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h])).
+class CausalLayer(Sublayers):
+    """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h]))."""
 
-    Args:
-      config: `TransformerXLConfig`, or its `to_dict()`.
-    """
+    parts = ("rel_attn", "ff")
 
     def __init__(self, config: TransformerXLConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -51,10 +49,7 @@ class CausalLayer(ConfiguredLayer):
             part.norm.epsilon = config.layer_norm_epsilon
 
     def build(self, input_shape):
-        with tf.name_scope("rel_attn"):
-            self.rel_attn.build(input_shape)
-        with tf.name_scope("ff"):
-            self.ff.build(input_shape)
+        super().build(input_shape)
         self.r_emb = None
         if self.config.encoding == "per_layer":
             self.r_emb = self.add_kept(
@@ -62,13 +57,11 @@ class CausalLayer(ConfiguredLayer):
                 [self.config.max_positions, self.config.d_model],
                 initializers.from_config(self.config),
             )
-        super().build(input_shape)
 
     def with_positions(self, h: tf.Tensor) -> tf.Tensor:
         """The layer's input [B, T, D], learned places added where it has any.
 
-        Raises:
-          UserError: the segment is longer than the places.
+        Raises UserError: the segment is longer than the places.
         """
         if self.r_emb is None:
             return h
@@ -91,34 +84,19 @@ class CausalLayer(ConfiguredLayer):
         shift="gather",
         context=INFERENCE,
     ):
-        """Runs the layer.
+        """[B, T, D] of h [B, T, D] and memory [B, M, D] or None.
 
-        Args:
-          h: [B, T, D].
-          memory: [B, M, D] or None.
-          shared: the position table [1, K + 1, D], then (u, v) without
-            `untie_r`; () for other encodings than "relative".
-          stream: what the rows may see.
-          shift: see `modeling.attention.attend.Streams`.
-          context: `LayerContext`.
-
-        Returns:
-          [B, T, D].
+        `shared`: the position table [1, K + 1, D], then (u, v) without
+        `untie_r`; () for other encodings than "relative".
         """
-        pieces = [h]
-        if memory is not None:
-            pieces.insert(0, tf.cast(memory, h.dtype))
-        query_len = tf.shape(h)[1] if h.shape[1] is None else h.shape[1]
-        keys = self.rel_attn.keys(pieces, query_len, shared, shift, context)
+        keys = self.rel_attn.keys(
+            *with_memory(h, memory), shared, shift, context
+        )
         return self.ff(self.rel_attn(h, keys, stream, context), context)
 
     def variable_paths(self) -> dict[str, str]:
-        """The original's names below `layer_<i>/` -> attribute paths."""
-        paths = saving.paths_below(self, "rel_attn", "rel_attn")
-        paths |= saving.paths_below(self, "ff", "ff")
-        if self.r_emb is not None:
-            paths["r_emb"] = "r_emb"
-        return paths
+        own = {} if self.r_emb is None else {"r_emb": "r_emb"}
+        return super().variable_paths() | own
 
 
 def _attention(config: TransformerXLConfig) -> tuple[type, dict]:

@@ -22,8 +22,7 @@ def unstack(
 ) -> dict[str, np.ndarray]:
     """The original's arrays -> one array per variable of ours.
 
-    Raises:
-      UserError: an array of another shape than the configuration's.
+    Raises UserError: an array of another shape than the configuration's.
     """
     n, h, d = config.n_head, config.d_head, config.d_model
     unstacked = {}
@@ -55,8 +54,7 @@ def unstack(
 def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The opposite of `unstack`; takes gradients, too.
 
-    Raises:
-      UserError: of an encoding that the TensorFlow release does not have.
+    Raises UserError: of an encoding that TensorFlow's release does not have.
     """
     if not any(name.endswith("rel_attn/r/kernel") for name in arrays):
         raise UserError(

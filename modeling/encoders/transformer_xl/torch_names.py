@@ -47,9 +47,8 @@ def from_state_dict(
 ) -> dict[str, np.ndarray]:
     """A `state_dict` -> one array per variable of ours.
 
-    Raises:
-      UserError: another attention type than `encoding`, u and v per layer, an
-        untied softmax, or an array that no variable takes.
+    Raises UserError: another attention type than `encoding`, u and v per layer,
+    an untied softmax, or an array that no variable takes.
     """
     left = {
         # `DataParallel` puts its own scope in front.

@@ -96,7 +96,6 @@ class XLNetModel(RecurrentStack):
 
     @property
     def shares_biases(self) -> bool:
-        """See `RecurrentStack`."""
         return not self.config.untie_r
 
     def call(

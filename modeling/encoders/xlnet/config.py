@@ -145,8 +145,7 @@ class XLNetConfig(RecurrentConfig):
     def from_json_file(cls, path: str) -> Self:
         """Reads an `xlnet_config.json` of the original or of ours.
 
-        Raises:
-          UserError: no such file, no JSON, a field missing or invalid.
+        Raises UserError: no such file, no JSON, a field missing or invalid.
         """
         path = os.fspath(path)
         value = files.read_json_object(

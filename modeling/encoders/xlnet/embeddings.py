@@ -6,14 +6,9 @@ from modeling.ops import saving
 
 
 class Embeddings(saving.Layer):
-    """`lookup_table` [V, D] and `mask_emb` [1, 1, D].
+    """`lookup_table` [V, D] and `mask_emb` [1, 1, D]; int [B, T] -> [B, T, D].
 
-    Args:
-      vocab_size: V.
-      d_model: D.
-      initializer: of both, serialised.
-
-    Call: int [B, T] -> [B, T, D] of the compute type.
+    The result is of the compute type; the initializer of both is serialised.
     """
 
     def __init__(

@@ -9,28 +9,18 @@ from modeling.attention import masks
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """A call in one form.
+    """A call in one form."""
 
-    Attributes:
-      batch_size: B.
-      query_len: T.
-      memory_len: M, 0 without memory.
-      perm_mask: bool [B, T, T] or None, True also between the documents of a
-        row.
-      target_positions: int32 [B, P] or None.
-      used_rows: float32 [B, P], 0 for a zero row of a target mapping, or None.
-      query_input: [B, T] or None; None with target positions.
-      memory_length: int32 [B] or None.
-    """
-
-    batch_size: int | tf.Tensor
-    query_len: int | tf.Tensor
-    memory_len: int | tf.Tensor
+    batch_size: int | tf.Tensor  # B
+    query_len: int | tf.Tensor  # T
+    memory_len: int | tf.Tensor  # M, 0 without memory
+    # bool [B, T, T] or None, True also between the documents of a row
     perm_mask: tf.Tensor | None
-    target_positions: tf.Tensor | None
+    target_positions: tf.Tensor | None  # int32 [B, P] or None
+    # float32 [B, P], 0 for a zero row of a target mapping, or None
     used_rows: tf.Tensor | None
-    query_input: tf.Tensor | None
-    memory_length: tf.Tensor | None
+    query_input: tf.Tensor | None  # [B, T] or None; None with target positions
+    memory_length: tf.Tensor | None  # int32 [B] or None
 
 
 def check(
@@ -49,11 +39,9 @@ def check(
 ) -> Inputs:
     """Checks the arguments of a backbone call, see `XLNetModel.call`.
 
-    Of the memory it is told the first layer's, [B, M, D].
-
-    Raises:
-      ValueError: two arguments say the same thing, one is missing, or rows of
-        several documents have a memory.
+    Of the memory it is told the first layer's, [B, M, D]. Raises ValueError:
+    two arguments say the same thing, one is missing, or rows of several
+    documents have a memory.
     """
     batch, length = size_of(input_ids, 0), size_of(input_ids, 1)
     if bi_data and isinstance(batch, int) and batch % 2:

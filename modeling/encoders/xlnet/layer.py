@@ -1,13 +1,11 @@
 """One layer: attention and feed-forward over one or two streams."""
 
-import tensorflow as tf
-
 from modeling.attention.attend import NO_QUERIES
 from modeling.attention.base import Attention
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.encoders.base import ConfiguredLayer
+from modeling.encoders.base import Sublayers, with_memory
 from modeling.encoders.xlnet.config import XLNetConfig
-from modeling.ops import initializers, saving
+from modeling.ops import initializers
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import FeedForward
 
@@ -29,16 +27,17 @@ def _relative(config: XLNetConfig, **kwargs) -> Attention:
 ATTENTION = {"relative": _relative}
 
 
-class TransformerLayer(ConfiguredLayer):
+class TransformerLayer(Sublayers):
     """XLNet section 2.3: both streams use the same weights and the same keys.
 
       h' = FF(attention(h; [memory, h]))    the content stream
       g' = FF(attention(g; [memory, h]))    the query stream
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
       attention: a key of `ATTENTION`.
     """
+
+    parts = ("rel_attn", "ff")
 
     def __init__(
         self,
@@ -64,13 +63,6 @@ class TransformerLayer(ConfiguredLayer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape):
-        with tf.name_scope("rel_attn"):
-            self.rel_attn.build(input_shape)
-        with tf.name_scope("ff"):
-            self.ff.build(input_shape)
-        super().build(input_shape)
-
     def call(
         self,
         h,
@@ -80,26 +72,13 @@ class TransformerLayer(ConfiguredLayer):
         streams=NO_QUERIES,
         context=INFERENCE,
     ):
-        """Runs both streams.
+        """(h', g') of h [B, T, D] and g [B, P, D]; None without a query stream.
 
-        Args:
-          h: [B, T, D], content stream.
-          g: [B, P, D], query stream, or None.
-          memory: [B, M, D] or None.
-          shared: the position table [S, R, D], then (u, v, s) without
-            `untie_r`.
-          streams: `Streams`.
-          context: `LayerContext`.
-
-        Returns:
-          (h', g'), g' None without a query stream.
+        `memory` [B, M, D] or None; `shared`: the position table [S, R, D], then
+        (u, v, s) without `untie_r`.
         """
-        pieces = [h]
-        if memory is not None:
-            pieces.insert(0, tf.cast(memory, h.dtype))
-        query_len = tf.shape(h)[1] if h.shape[1] is None else h.shape[1]
         keys = self.rel_attn.keys(
-            pieces, query_len, shared, streams.shift, context
+            *with_memory(h, memory), shared, streams.shift, context
         )
         new_h = self.rel_attn(h, keys, streams.content, context)  # [B, T, D]
         new_h = self.ff(new_h, context)
@@ -108,9 +87,3 @@ class TransformerLayer(ConfiguredLayer):
         context = context.for_query_stream()
         g = self.rel_attn(g, keys, streams.query, context)  # [B, P, D]
         return new_h, self.ff(g, context)
-
-    def variable_paths(self) -> dict[str, str]:
-        """The original's names below `layer_<i>/` -> attribute paths."""
-        return saving.paths_below(
-            self, "rel_attn", "rel_attn"
-        ) | saving.paths_below(self, "ff", "ff")

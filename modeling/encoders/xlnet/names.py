@@ -13,7 +13,6 @@ from common.errors import UserError
 from common.heads import SPAN_LOGIT
 from modeling.encoders.hf_names import (
     HuggingFaceNames,
-    Names,
     Summary,
     dense,
     norm,
@@ -39,22 +38,6 @@ GROUPS = (
     (SCOPE + r"(r_[wrs]_bias|seg_embed)", True, "top"),
 )
 
-# Canonical name -> their name, is it a transposed dense kernel?
-_ENCODER = {
-    "word_embedding/lookup_table": ("word_embedding.weight", False),
-    "mask_emb/mask_emb": ("mask_emb", False),
-}
-_LAYER = {
-    **{f"rel_attn/{n}/kernel": (f"rel_attn.{n}", False) for n in "qkvor"},
-    **{
-        f"rel_attn/{n}": (f"rel_attn.{n}", False)
-        for n in ("r_w_bias", "r_r_bias", "r_s_bias", "seg_embed")
-    },
-    **norm("rel_attn/LayerNorm", "rel_attn.layer_norm"),
-    **norm("ff/LayerNorm", "ff.layer_norm"),
-    **dense("ff/layer_1", "ff.layer_1"),
-    **dense("ff/layer_2", "ff.layer_2"),
-}
 BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
 _SUMMARIES = ("last", "first", "mean")
@@ -78,7 +61,24 @@ class HuggingFace(HuggingFaceNames):
     """XLNet's names there; those of the heads are in `common.heads`."""
 
     class_prefix = "XLNet"
+    ours = SCOPE
     scope = "transformer."
+    around = {
+        "word_embedding/lookup_table": ("word_embedding.weight", False),
+        "mask_emb/mask_emb": ("mask_emb", False),
+    }
+    layer_scope = "layer.{}."
+    layer = {
+        **{f"rel_attn/{n}/kernel": (f"rel_attn.{n}", False) for n in "qkvor"},
+        **{
+            f"rel_attn/{n}": (f"rel_attn.{n}", False)
+            for n in (*BIASES, "seg_embed")
+        },
+        **norm("rel_attn/LayerNorm", "rel_attn.layer_norm"),
+        **norm("ff/LayerNorm", "ff.layer_norm"),
+        **dense("ff/layer_1", "ff.layer_1"),
+        **dense("ff/layer_2", "ff.layer_2"),
+    }
     token_ids = {
         "pad_token_id": ("pad", 5),
         "bos_token_id": ("bos", 1),
@@ -95,18 +95,6 @@ class HuggingFace(HuggingFaceNames):
         if head == "span" and f"{SPAN_LOGIT}/kernel" in arrays:
             return self.class_prefix + "ForQuestionAnsweringSimple"
         return super().class_name(head)
-
-    def names(self, config: XLNetConfig) -> Names:
-        """Canonical name -> (their name, is it a transposed kernel)."""
-        names = {
-            SCOPE + ours: (self.scope + theirs, flip)
-            for ours, (theirs, flip) in _ENCODER.items()
-        }
-        for i in range(config.n_layer):
-            for ours, (theirs, flip) in _LAYER.items():
-                theirs = f"{self.scope}layer.{i}.{theirs}"
-                names[f"{SCOPE}layer_{i}/{ours}"] = (theirs, flip)
-        return names
 
     def from_theirs(
         self, arrays: dict[str, np.ndarray], config: XLNetConfig, path: str
@@ -143,8 +131,7 @@ class HuggingFace(HuggingFaceNames):
     def read_config(self, theirs: dict[str, Any], path: str) -> XLNetConfig:
         """Their `config.json` as ours; the rest stays in `extra["hf"]`.
 
-        Raises:
-          UserError: a field is missing, or a setting that we have not.
+        Raises UserError: a field is missing, or a setting that we have not.
         """
         activation = theirs.get("ff_activation", "gelu")
         if activation not in _ACTIVATIONS:

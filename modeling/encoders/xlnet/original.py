@@ -23,8 +23,7 @@ def unstack(
 ) -> dict[str, np.ndarray]:
     """The original's arrays -> one array per layer.
 
-    Raises:
-      UserError: stacked where it should not be, or the other way round.
+    Raises UserError: stacked where it should not be, or the other way round.
     """
     unstacked = {}
     for name, value in arrays.items():

@@ -26,36 +26,23 @@ PIECES, VECTOR = "pieces", "embedding"
 
 
 class Embeddings(NamedTuple):
-    """Texts whose vectors are wanted.
-
-    Attributes:
-      rows: one per text, of equal shapes.
-      model: the name that was asked for.
-      as_base64: vectors as bytes of little-endian float32.
-    """
+    """Texts whose vectors are wanted."""
 
     signature: str
-    rows: list[dict]
+    rows: list[dict]  # one per text, of equal shapes
     model: str
-    as_base64: bool
+    as_base64: bool  # vectors as bytes of little-endian float32
 
 
 class Rerank(NamedTuple):
-    """Texts to be put into the order in which they fit a query.
+    """Texts to be put into the order in which they fit a query."""
 
-    Attributes:
-      rows: one per text; where vectors are compared the query's comes first.
-      texts: as they came; () = not given back.
-      output: that holds the score, or `VECTOR`.
-      raw_scores: else those of rankers are taken through a sigmoid.
-      may_cut: texts that are too long are cut, else refused.
-    """
-
+    # one per text; where vectors are compared the query's comes first
     rows: list[dict]
-    texts: tuple[str, ...]
-    output: str
-    raw_scores: bool
-    may_cut: bool
+    texts: tuple[str, ...]  # as they came; () = not given back
+    output: str  # that holds the score, or `VECTOR`
+    raw_scores: bool  # else those of rankers are taken through a sigmoid
+    may_cut: bool  # texts that are too long are cut, else refused
 
 
 def gives_vectors(description: Mapping) -> bool:
@@ -72,15 +59,7 @@ def ranks(description: Mapping) -> bool:
 def parse_embeddings(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Embeddings:
-    """OpenAI's form, checked.
-
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
-
-    Raises:
-      UserError: one line that begins with the wrong member.
-    """
+    """OpenAI's form; UserError, one line, begins with the wrong member."""
     value = parse_body(body)
     if not gives_vectors(description):
         raise UserError(
@@ -178,15 +157,7 @@ def write_models(name: str) -> bytes:
 def parse_rerank(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Rerank:
-    """text-embeddings-inference's form, checked.
-
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
-
-    Raises:
-      UserError: one line that begins with the wrong member.
-    """
+    """text-embeddings-inference's form; UserError as `parse_embeddings`."""
     value = parse_body(body)
     output = _score_of(description)
     if not output:

@@ -41,10 +41,7 @@ def check_row(
     """The row's values as a model takes them.
 
     Args:
-      row: input name -> JSON value.
       specs: input name -> dtype and shape with the batch.
-      where: names the row in a message.
-      limit: see `ServerOptions`.
       known: `signature.json`: `vocab_size` and, of encoders that have them,
         `type_vocab_size` and `max_position_embeddings` bound ids, segments and
         lengths.

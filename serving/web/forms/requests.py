@@ -12,25 +12,16 @@ RAW = "serving_default"
 
 
 class Request(NamedTuple):
-    """A checked request.
-
-    Attributes:
-      signature: which function.
-      rows: one dict of input values per instance.
-      row_format: "instances" in, "predictions" out; else "inputs", "outputs".
-    """
+    """A checked request."""
 
     signature: str
-    rows: list[dict]
+    rows: list[dict]  # one dict of input values per instance
+    # "instances" in, "predictions" out; else "inputs", "outputs"
     row_format: bool
 
 
 def parse_body(body: bytes) -> dict:
-    """The JSON object of a body.
-
-    Raises:
-      UserError: no UTF-8, no JSON, or no object.
-    """
+    """The JSON object of a body; UserError: no UTF-8, no JSON, no object."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError as e:
@@ -51,12 +42,7 @@ def parse_request(
 ) -> Request:
     """A predict request, checked against `signature.json`.
 
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
-
-    Raises:
-      UserError: one line that says what is wrong.
+    Raises UserError, one line that says what is wrong.
     """
     value = parse_body(body)
     signatures = description["signatures"]

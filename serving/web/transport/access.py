@@ -33,8 +33,7 @@ Headers = list[tuple[bytes, bytes]]
 def check(options: ServerOptions) -> None:
     """Before the model is loaded: whether keys and certificate can be used.
 
-    Raises:
-      UserError: one line that names the flag and the file.
+    Raises UserError, one line that names the flag and the file.
     """
     if options.api_keys_file:
         Keys(options.api_keys_file)

@@ -147,8 +147,7 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, tuple]:
         """The next connection that may stay.
 
-        Raises:
-          BlockingIOError: there is none, or it is the turn of others.
+        Raises BlockingIOError: there is none, or it is the turn of others.
         """
         while self._left > 0:
             self._left -= 1

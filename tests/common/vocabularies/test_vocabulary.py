@@ -1,14 +1,12 @@
-"""The record inside a SentencePiece file, beside it, and of models."""
+"""The record beside a vocabulary file, and of models."""
 
-import io
 import json
 import random
 
 import pytest
-import sentencepiece
 
 from common.errors import UserError
-from common.vocabularies import text_settings, vocabulary, vocabulary_field
+from common.vocabularies import vocabulary, vocabulary_field
 from common.vocabularies.text_settings import (
     COMPOSED,
     ORIGINAL,
@@ -18,76 +16,6 @@ from common.vocabularies.text_settings import (
 from data.text.tokenizer import Tokenizer
 
 SETTINGS = TextSettings(COMPOSED, uncased=True)
-
-
-@pytest.fixture(scope="module")
-def plain():
-    """A vocabulary of another project: no record."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a plain text of words", "Ünder é"] * 30),
-        model_writer=model,
-        vocab_size=50,
-        model_type="bpe",
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>",
-        user_defined_symbols="<eop>",
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return model.getvalue()
-
-
-@pytest.fixture
-def path(tmp_path, plain):
-    path = tmp_path / "spiece.model"
-    path.write_bytes(plain)
-    return path
-
-
-def test_the_record_is_read_past_by_everything(plain):
-    content = vocabulary_field.embed(plain, SETTINGS)
-    assert vocabulary_field.embedded(content, "x") == SETTINGS
-    assert vocabulary_field.embedded(plain, "x") is None
-    assert vocabulary_field.embed(
-        content, TextSettings()
-    ) == vocabulary_field.embed(plain, TextSettings())
-    one = sentencepiece.SentencePieceProcessor(model_proto=plain)
-    two = sentencepiece.SentencePieceProcessor(model_proto=content)
-    assert one.encode("a plain Ünder") == two.encode("a plain Ünder")
-    # As Hugging Face reads it, and writes it again.
-    from sentencepiece import sentencepiece_model_pb2 as pb2
-
-    proto = pb2.ModelProto.FromString(content)
-    assert len(proto.pieces) == one.get_piece_size()
-    assert proto.SerializeToString() == content
-    assert two.serialized_model_proto() == content
-
-
-def test_tensorflow_text_reads_past_it(plain):
-    import tensorflow_text as tf_text
-
-    content = vocabulary_field.embed(plain, SETTINGS)
-    found = tf_text.SentencepieceTokenizer(model=content).tokenize(["a Ünder"])
-    wanted = sentencepiece.SentencePieceProcessor(model_proto=plain)
-    assert found.to_list() == [wanted.encode("a Ünder")]
-
-
-def test_every_damage_to_a_recorded_file_is_named(path, plain):
-    content = vocabulary_field.embed(plain, SETTINGS)
-    rng = random.Random(4)
-    places = [rng.randrange(len(content)) for _ in range(300)]
-    places += range(len(content) - 260, len(content))  # the record itself
-    for place in places:
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match="spiece.model") as e:
-            Tokenizer(str(path))
-        assert "\n" not in str(e.value)
-    for size in (len(content) - 1, len(content) - 150, len(content) // 2):
-        path.write_bytes(content[:size])
-        with pytest.raises(UserError, match="spiece.model"):
-            Tokenizer(str(path))
 
 
 def test_damage_without_a_record_is_one_line_or_harmless(path, plain):
@@ -209,35 +137,6 @@ def test_the_copy_by_a_checkpoint_is_compared(path, tmp_path, plain):
     (folder / "spiece.model").write_bytes(other)
     with pytest.raises(UserError, match="another vocabulary than the one of"):
         vocabulary.settle(vocabulary.read(str(path)), None, str(folder))
-
-
-def test_flags_that_contradict_each_other():
-    choose = text_settings.choose
-    assert choose(keep_accents=True).rule == COMPOSED
-    assert choose(keep_accents=False).rule == ORIGINAL
-    assert choose(COMPOSED, keep_accents=True).rule == COMPOSED
-    assert choose().rule is None
-    with pytest.raises(UserError, match="--text_rule=original and --keep_acc"):
-        choose(ORIGINAL, keep_accents=True)
-    with pytest.raises(UserError, match="--text_rule must be one of"):
-        TextChoice("none")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        {},
-        {"rule": "composed"},
-        TextSettings().as_dict() | {"rule": "other"},
-        TextSettings().as_dict() | {"uncased": 1},
-        TextSettings().as_dict() | {"version": 99},
-    ],
-)
-def test_settings_of_another_shape_are_one_line(value):
-    with pytest.raises(UserError, match="^x: wanted text settings"):
-        TextSettings.from_dict(value, "x")
 
 
 @pytest.mark.parametrize("kind", ["XLNetTokenizer", "PreTrainedTokenizerFast"])

@@ -1,42 +1,19 @@
 """Every reason leaves out what it should, and nothing else changes."""
 
 import json
-import random
-import subprocess
 import sys
 
 import pytest
 
 from common.errors import UserError
-from data.corpus import document_filter, filter_report, quality
+from data.corpus import document_filter, filter_report
 from data.corpus.options import FilterOptions
-from tests.conftest import ROOT
-
-WORDS = (
-    "the mill by river was old and its wheel turned when water came from "
-    "hills people there say that nobody remembers who built it after long "
-    "winter some farmer bought every house near bridge but did not stay"
-).split()
-
-
-def prose(seed, lines=8):
-    """English-looking lines that no two seeds share."""
-    rng = random.Random(seed)
-    return [" ".join(rng.choices(WORDS, k=14)) + "." for _ in range(lines)]
-
-
-def changed(lines, places=1):
-    """The same text with a few other words."""
-    words = "\n".join(lines).split(" ")
-    for i in range(places):
-        words[(i + 1) * len(words) // (places + 2)] = "changed"
-    return " ".join(words).split("\n")
-
-
-def write(path, documents, end=""):
-    text = "\n\n".join("\n".join(lines) for lines in documents)
-    path.write_text(text + "\n\n" + end, "utf-8")
-    return path
+from tests.data.corpus.toy_texts import (
+    changed,
+    corpus_with_every_reason,
+    prose,
+    write,
+)
 
 
 def run(path, **options):
@@ -46,34 +23,6 @@ def run(path, **options):
     if values["output_file"] != str(output):
         return report, None
     return report, output.read_text("utf-8")
-
-
-GERMAN = [
-    "Die alte Mühle am Fluss gehörte niemandem mehr, und das Rad stand still.",
-    "Nach einem langen Winter kaufte ein Bauer aus der Stadt das ganze Haus.",
-    "Er blieb nicht, denn die Brücke war zu weit und das Wasser zu kalt.",
-    "Heute erinnert sich keiner daran, wer das alles einmal gebaut hat.",
-]
-
-
-def corpus_with_every_reason():
-    """(documents, what should happen to each)."""
-    good = [prose(i) for i in range(6)]
-    bad = {
-        "short": ["Too short."],
-        "symbols": ["| 1 | + - * / | == | {} | [] | <> |"] * 9,
-        "language": GERMAN,
-        "repeated_lines": [*prose(20, 4), *prose(20, 4), *prose(20, 4)],
-        "exact_duplicate": good[0],
-        "near_duplicate": changed(good[1]),
-    }
-    frequent = ["Our shop is open from nine to five on all days. " * 3]
-    boilerplate = [
-        [*frequent, f"Item {i} of {i * 7}: " + "x" * i] for i in range(4)
-    ]
-    documents = [*good, *bad.values(), *boilerplate]
-    fates = ["kept"] * 6 + [*bad] + ["boilerplate"] * 4
-    return documents, fates
 
 
 OPTIONS = {
@@ -147,54 +96,6 @@ def test_copies_of_a_document_do_not_make_it_boilerplate(tmp_path):
     assert report.documents["boilerplate"] == 0
 
 
-SCRIPTS = {
-    "zh": "磨坊在河边已经很久没有人住过了冬天过去以后一个农民买下了桥旁所有的房子",
-    "th": "โรงสีริมแม่น้ำเก่ามากแล้วไม่มีใครจำได้ว่าใครสร้างและชาวนาคนหนึ่งก็ซื้อบ้าน",
-    "hi": "नदी के किनारे पुरानी मिल थी और किसी को याद नहीं कि उसे किसने बनाया था",
-}
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_near_duplicates_in_other_scripts(script):
-    rng = random.Random(script)
-    units = list(SCRIPTS[script])
-    if script == "hi":
-        units = SCRIPTS[script].split()
-    blank = " " if script == "hi" else ""
-    one = [blank.join(rng.choices(units, k=90)) for _ in range(8)]
-    other = [blank.join(rng.choices(units, k=90)) for _ in range(8)]
-    near = [*one[:-1], one[-1][:-3]]
-    index = quality.NearDuplicates(0.8)
-    index.add(7, quality.signature(one))
-    assert index.find(quality.signature(other)) is None
-    number, same = index.find(quality.signature(near))
-    assert number == 7 and same > 0.8
-
-
-def test_similarity_is_the_share_of_common_runs():
-    one = prose(3, 60)
-    for places in (20, 60, 120):
-        other = changed(one, places)
-        sets = []
-        for lines in (one, other):
-            words = "\n".join(lines).lower().split()
-            sets.append(
-                {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
-            )
-        exact = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
-        same = quality.signature(one) == quality.signature(other)
-        # The standard error of 128 draws is at most 0.044.
-        assert same.mean() == pytest.approx(exact, abs=0.14)
-
-
-def test_repeated_share_and_line_hashes():
-    lines = ["abc", "de", " abc ", "f", "abc"]
-    hashes = quality.line_hashes(lines)
-    assert len(set(hashes.tolist())) == 3
-    assert quality.repeated_share(lines, hashes) == pytest.approx(8 / 14)
-    assert quality.repeated_share(lines[:2], hashes[:2]) == 0.0
-
-
 def test_paragraph_ends_and_jsonl(tmp_path):
     path = tmp_path / "in.jsonl"
     text = "One line. <eop>\nTwo. \nThree.<eop>"
@@ -254,25 +155,4 @@ def test_errors_leave_nothing(tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes() + b"na\xefve\n")
     with pytest.raises(UserError, match=r"in.txt: line 12: not UTF-8"):
         run(path, near_duplicates=1.0)
-    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
-
-
-def test_dry_run_shows_examples_and_writes_nothing(tmp_path):
-    documents, _ = corpus_with_every_reason()
-    path = write(tmp_path / "in.txt", documents)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "data.filter_corpus", "--dry_run"),
-            *(f"--input_glob={path}", "--languages=en", "--examples=2"),
-            *("--min_characters=100", "--boilerplate_documents=4"),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "in.txt: line 55: 10 characters\n        Too short." in done.stdout
-    assert "language de\n        Die alte Mühle" in done.stdout
-    assert "equals " in done.stdout and "in frequent lines" in done.stdout
-    assert done.stdout.count("in frequent lines") == 2  # of four
     assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]

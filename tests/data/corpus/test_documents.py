@@ -26,25 +26,6 @@ def pack(path, data):
     return str(path)
 
 
-def test_blocks_of_gzip_and_text_agree(tmp_path):
-    path = pathlib.Path(builds.write_corpus(tmp_path / "corpus.txt"))
-    text = path.read_text()
-    packed = tmp_path / "blocks.txt.gz"
-    packed.write_bytes(gzip.compress(text.encode()))
-    reader = corpus.BlockReader()
-    for path in (str(tmp_path / "corpus.txt"), str(packed)):
-        blocks = corpus_plan.plan_blocks(path, 2000)
-        assert len(blocks) > 3
-        data = [reader.read(b) for b in blocks]
-        assert b"".join(data).decode() == text
-        counts = [
-            len(corpus.documents(d, b))
-            for d, b in zip(data, blocks, strict=True)
-        ]
-        assert sum(counts) == 40
-    reader.close()
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl.gz"])
 def test_a_line_without_an_end_is_named(tmp_path, monkeypatch, name):
     """A packed file of 10 MB may unpack to one line of 10 GB."""

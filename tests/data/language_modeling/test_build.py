@@ -1,133 +1,16 @@
-"""Streams: the original's ids, any number of workers, what is refused."""
+"""Builds of streams: any number of workers, what is refused."""
 
 import gzip
 import json
 import os
-import pathlib
-import shutil
-import types
 
-import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.corpus import documents as corpus
 from data.language_modeling import block_builder
-from data.language_modeling.manifest import SplitCounts, StreamManifest
-from data.language_modeling.options import SPLITS, LMDataOptions
-from data.language_modeling.stream import TokenStream
-from tests.data.language_modeling.stream_builds import TEXT, run
+from data.language_modeling.options import SPLITS
+from tests.data.language_modeling.stream_builds import TEXT, run, stream
 from tests.data.records.built_folders import assert_equal_builds
-
-
-@pytest.fixture(scope="module")
-def pipeline(golden):
-    with gzip.open(golden / "txl" / "data" / "pipeline.json.gz") as f:
-        return json.load(f)
-
-
-def stream(manifest, split) -> list[int]:
-    tokens = TokenStream(manifest, split)
-    return tokens.read(0, len(tokens)).tolist()
-
-
-# --- The original's ids -------------------------------------------------------
-
-
-def official(folder, case, dataset) -> str:
-    """Writes the files of a golden case as the official layout has them."""
-    for name, text in case["files"].items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    if dataset in ("enwik8", "text8"):
-        (folder / dataset).write_bytes(case["raw"].encode())
-    if dataset == "lm1b":
-        root = folder / "1-billion-word-language-modeling-benchmark-r13output"
-        held = root / "heldout-monolingual.tokenized.shuffled"
-        held.mkdir()
-        shutil.copy(
-            folder / "valid.txt", held / "news.en.heldout-00000-of-00050"
-        )
-    return str(folder)
-
-
-@pytest.mark.parametrize(
-    "name,dataset",
-    [
-        ("wt103", "wikitext-103"),
-        ("wt2", "wikitext-2"),
-        ("ptb", "ptb"),
-        ("wt2_words_of_valid_and_test", "wikitext-2"),
-        ("enwik8", "enwik8"),
-        ("text8", "text8"),
-        ("lm1b", "lm1b"),
-    ],
-)
-def test_ids_are_the_originals(pipeline, tmp_path, name, dataset):
-    case = pipeline[name]
-    changes = {
-        "dataset": dataset,
-        "data_path": official(tmp_path, case, dataset),
-    }
-    if "cuts" in case:
-        changes["held_out_size"] = case["cuts"][1] - case["cuts"][0]
-    manifest = run(tmp_path, **changes)
-    vocabulary = manifest.vocabulary()
-    wanted = case["idx2sym"]
-    if dataset == "text8":
-        wanted = [s.replace("_", " ") for s in wanted]
-    assert list(vocabulary.symbols) == wanted
-    assert stream(manifest, "valid") == case["valid"]
-    assert stream(manifest, "test") == case["test"]
-    if dataset != "lm1b":
-        assert stream(manifest, "train") == case["train"]
-        return
-    # Each shard is shuffled by the original; ours keeps the order of the files.
-    sentences = [s for shard in case["encoded_train"] for s in shard]
-    assert stream(manifest, "train") == sum(sentences, [])
-    assert vocabulary.unk_id == case["unk_idx"]
-
-
-def test_newlines_of_enwik8_are_kept_on_demand(pipeline, tmp_path):
-    case = pipeline["enwik8"]
-    data = case["raw"].encode()
-    changes = {
-        "dataset": "enwik8",
-        "data_path": official(tmp_path, case, "enwik8"),
-        "held_out_size": case["cuts"][1] - case["cuts"][0],
-    }
-    dropped = run(tmp_path, "dropped", **changes)
-    kept = run(tmp_path, "kept", line_end="newline", **changes)
-    assert kept.vocab_size == dropped.vocab_size + 1 == len(set(data))
-    tokens = sum((stream(kept, s) for s in SPLITS), [])
-    assert len(tokens) == len(data)
-    assert kept.vocabulary().decode(tokens) == case["raw"]
-    for split in SPLITS:  # bits per byte are over all bytes, both ways
-        assert kept.counts[split]["bytes"] == dropped.counts[split]["bytes"]
-    total = sum(dropped.split_counts(s).bytes for s in SPLITS)
-    assert total == len(data)
-
-
-def test_marks_around_and_between_sentences(pipeline, tmp_path):
-    changes = {
-        "dataset": "lm1b",
-        "data_path": official(tmp_path, pipeline["lm1b"], "lm1b"),
-    }
-    twice = run(tmp_path, "twice", **changes)
-    once = run(tmp_path, "once", line_end="mark", **changes)
-    mark = twice.vocabulary().eos_id
-    for split in SPLITS:
-        both, single = stream(twice, split), stream(once, split)
-        lines = twice.split_counts(split).lines
-        pairs = sum(
-            a == b == mark for a, b in zip(both, both[1:], strict=False)
-        )
-        assert len(both) == len(single) + lines - 1
-        assert twice.mark_pairs(split) == pairs >= lines - 1
-        assert single[0] == single[-1] == mark
-        assert single.count(mark) == lines + 1
-
 
 # --- The factory --------------------------------------------------------------
 
@@ -183,31 +66,6 @@ def test_an_interrupted_build_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     assert_equal_builds(changed.data_dir, fresh.data_dir)
 
 
-def test_counts_give_every_unit(tmp_path):
-    texts = TEXT | {"valid": "the dög sat\nthe\n"}
-    manifest = run(tmp_path, texts=texts)
-    counts = manifest.split_counts("valid")
-    assert counts == SplitCounts(
-        tokens=6, words=4, lines=2, characters=16, bytes=17, unknown=1
-    )
-    rates = counts.rates(np.log(8.0))
-    assert rates["token_perplexity"] == pytest.approx(8)
-    assert rates["word_perplexity"] == pytest.approx(8 ** (6 / 4))
-    assert rates["word_and_line_perplexity"] == pytest.approx(8)
-    assert rates["bits_per_character"] == pytest.approx(3 * 6 / 16)
-    assert rates["bits_per_byte"] == pytest.approx(3 * 6 / 17)
-    assert rates["bits_per_token"] == pytest.approx(3)
-    # Tokens that are left out since they are nearly free cost the text nothing.
-    rates = counts.rates(np.log(8.0), free=2)
-    assert rates["token_perplexity"] == pytest.approx(8)
-    assert rates["word_perplexity"] == pytest.approx(8 ** (4 / 4))
-    assert rates["bits_per_byte"] == pytest.approx(3 * 4 / 17)
-    # The text's bits are the same whatever it was cut into.
-    data = run(tmp_path, "bytes", texts, unit="byte").split_counts("valid")
-    assert (data.tokens, data.bytes, data.characters) == (17, 17, 16)
-    assert (data.words, data.lines) == (4, 2)
-
-
 @pytest.mark.parametrize("unit", ["byte", "char"])
 def test_small_units_give_the_text_back(tmp_path, unit):
     texts = TEXT | {"valid": "cat naïve\r\n\n東京\n"}
@@ -261,98 +119,3 @@ def test_empty_text_and_bad_bytes(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"good\nb\xffad\n")
     with pytest.raises(UserError, match="bad.txt: line 2: not UTF-8"):
         run(tmp_path, "bad", train_glob=str(tmp_path / "bad.txt"))
-
-
-def test_foreign_vocabularies_are_refused_by_hash(tmp_path):
-    manifest = run(tmp_path)
-    other = run(tmp_path, "other", min_count=3)
-    assert other.vocab_size < manifest.vocab_size
-    shutil.copy(other.vocabulary_path(), tmp_path / "out" / "vocabulary.json")
-    with pytest.raises(UserError, match="another vocabulary than the one of"):
-        manifest.vocabulary()
-    # The order of the symbols is part of a vocabulary.
-    path = tmp_path / "words.txt"
-    words = list(other.vocabulary().symbols)
-    path.write_text("\n".join(words))
-    same = run(tmp_path, "same", vocab_file=str(path))
-    assert same.vocabulary_sha256 == other.vocabulary_sha256
-    path.write_text("\n".join(words[:1] + words[1:][::-1]))
-    with pytest.raises(UserError, match="given_vocabulary: wanted"):
-        run(tmp_path, "same", vocab_file=str(path))
-    with_its_file = run(tmp_path, "given", vocab_file=other.vocabulary_path())
-    assert stream(with_its_file, "train") == stream(other, "train")
-    with pytest.raises(UserError, match="lower_case: wanted True, found False"):
-        run(
-            tmp_path,
-            "given2",
-            vocab_file=other.vocabulary_path(),
-            lower_case=True,
-        )
-
-
-def test_kinds_of_data_are_told_apart(tmp_path):
-    from data.pretraining.manifest import PretrainingManifest
-
-    manifest = run(tmp_path)
-    with pytest.raises(UserError, match="wanted pretraining data, found lang"):
-        PretrainingManifest.load(manifest.data_dir)
-    assert (
-        StreamManifest.load(manifest.data_dir).to_json() == manifest.to_json()
-    )
-
-
-def test_damaged_records_are_named(tmp_path):
-    manifest = run(tmp_path)
-    path = pathlib.Path(manifest.data_dir, manifest.files[0].name)
-    good = path.read_bytes()
-    size = manifest.format.record_size
-    bad = bytearray(good)
-    bad[2 * size + 90] ^= 1
-    path.write_bytes(bad)
-    with pytest.raises(UserError, match="record 2: wrong checksum"):
-        stream(manifest, "train")
-    path.write_bytes(good[size : 2 * size] + good[:size] + good[2 * size :])
-    with pytest.raises(UserError, match="record 0: another block or record"):
-        stream(manifest, "train")
-    path.write_bytes(good[:-7])
-    with pytest.raises(UserError, match="wanted .* bytes"):
-        StreamManifest.load(manifest.data_dir)
-
-
-@pytest.mark.parametrize("unit", ["byte", "char"])
-def test_a_byte_order_mark_is_no_symbol(unit):
-    block = corpus.Block("x.txt", 0, 8)
-    data = "\ufeffa\n\ufeffb".encode()
-    options = types.SimpleNamespace(dataset="", unit=unit)
-    text = block_builder.text_of([data], [block], options)
-    wanted = "a\n\ufeffb\n"
-    assert text == (wanted.encode() if unit == "byte" else wanted)
-
-
-@pytest.mark.parametrize("unit", ["word", "char", "byte"])
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_cr_lf_ends_a_line_as_lf_does(unit, name):
-    """As in scoring, which reads a line without its end."""
-    options = LMDataOptions("out", train_glob=name, unit=unit)
-    texts = []
-    for end in ("\n", "\r\n"):
-        text = end.join(("a b", "\r c" if name == "a.txt" else "c", ""))
-        if name == "a.jsonl":
-            text = json.dumps({"text": text}) + "\n"
-        block = corpus.Block(name, 0, len(text))
-        texts.append(block_builder.text_of([text.encode()], [block], options))
-    assert texts[0] == texts[1]
-    assert len(texts[0]) == (9 if name == "a.txt" else 6) - (name == "a.txt")
-    # What was cut off behind CR has its line end, too.
-    if name == "a.txt":
-        block = corpus.Block(name, 0, 3)
-        cut = block_builder.text_of([b"ab\r"], [block], options)
-        assert cut in ("ab\n", b"ab\n")
-
-
-def test_official_files_of_one_line_keep_every_byte():
-    options = LMDataOptions("out", dataset="enwik8", unit="byte", data_path="x")
-    block = corpus.Block("enwik8", 0, 6)
-    assert block_builder.text_of([b"a\r\nb\r"], [block], options) == (
-        b"a\r\nb\r"
-    )

@@ -11,16 +11,14 @@ from common.contract.schema import LANGUAGE_MODEL_BATCH
 from common.errors import UserError
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.reader import StreamReader, make_dataset
-from data.language_modeling.stream import TokenStream
-from data.language_modeling.varied_lengths import segment_lengths
-from tests.data.language_modeling.stream_builds import run
+from tests.data.language_modeling.stream_builds import (
+    TEXTS,
+    batches,
+    pairs_of,
+    run,
+    stream_of,
+)
 from training.step.guards import translate_errors
-
-LINES = [f"w{i} w{i * i % 7} w{i % 5} end{i}" for i in range(80)]
-TEXTS = {
-    "train": "\n".join(LINES) + "\n",
-    "valid": "\n".join(LINES[:9]) + "\n",
-}
 
 
 @pytest.fixture(scope="module")
@@ -28,47 +26,6 @@ def manifest(tmp_path_factory):
     """Several blocks, records shorter than segments and longer."""
     folder = tmp_path_factory.mktemp("streams")
     return run(folder, texts=TEXTS, block_megabytes=0.0002)
-
-
-def stream_of(manifest, split="train"):
-    tokens = TokenStream(manifest, split)
-    return tokens.read(0, len(tokens))
-
-
-def batches(reader, steps, start=0):
-    """`steps` batches from a step on: dict of [steps, B, ...]."""
-    number, skip = reader.chunk_of(start)
-    chunks = []
-    while sum(len(c["reset_memory"]) for c in chunks) < steps + skip:
-        chunks.append(reader.chunk(number))
-        number += 1
-    whole = {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
-    return {k: v[skip : skip + steps] for k, v in whole.items()}
-
-
-def pairs_of(batch):
-    """(input, target) of every prediction that counts, row after row."""
-    rows = []
-    for row in range(batch["input_ids"].shape[1]):
-        used = batch["target_weights"][:, row] == 1
-        rows.append(
-            (
-                batch["input_ids"][:, row][used],
-                batch["target_ids"][:, row][used],
-            )
-        )
-    return rows
-
-
-def test_any_place_is_read(manifest):
-    whole = stream_of(manifest)
-    stream = TokenStream(manifest, "train")
-    assert len(manifest.select("train")) > 3
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        start = int(rng.integers(0, len(whole) - 1))
-        count = int(rng.integers(1, len(whole) - start + 1))
-        assert (stream.read(start, count) == whole[start : start + count]).all()
 
 
 @pytest.mark.parametrize("rows,length", [(1, 7), (3, 16), (5, 11), (4, 33)])
@@ -153,30 +110,6 @@ def test_varied_segments_read_every_place_once_per_epoch(manifest):
 LANES = ("input_ids", "target_ids", "target_weights")
 
 
-def test_lengths_have_the_shares_of_the_release():
-    random = np.random.RandomState(1)
-    lengths = segment_lengths(400_000, 100, random)[:-1]
-    short = lengths < 75
-    assert short.mean() == pytest.approx(0.05, abs=0.01)
-    assert lengths[short].mean() == pytest.approx(49.5, abs=1.5)
-    assert lengths[~short].std() == pytest.approx(5, abs=0.3)
-    assert lengths.max() <= 115
-
-
-@pytest.mark.shared
-def test_varied_lengths_are_the_originals(golden):
-    path = golden / "txl" / "data" / "pytorch_iterators.json"
-    case = json.loads(path.read_text())
-    data, varied = case["data"], case["varlen"]
-    lengths = segment_lengths(
-        len(data) // varied["bsz"] - 1,
-        varied["bptt"],
-        np.random.RandomState(varied["seed"]),
-        varied["std"],
-    )
-    assert [b["seq_len"] for b in varied["batches"]] == lengths.tolist()
-
-
 @pytest.mark.parametrize("rows,length", [(1, 8), (4, 10), (7, 50)])
 def test_evaluation_predicts_every_token_once(manifest, rows, length):
     whole = stream_of(manifest)
@@ -235,73 +168,6 @@ def check_record(manifest, record, settings):
         assert (
             joined["target_ids"][step, row, :size].tolist() == entry["labels"]
         )
-
-
-@pytest.mark.parametrize("stride, rows", [(1, 3), (4, 2)])
-def test_windows_predict_every_token_once_from_the_tokens_before(
-    manifest, stride, rows
-):
-    whole = stream_of(manifest, "valid")
-    options = StreamReadOptions(rows, 6, protocol="sliding", stride=stride)
-    dataset = make_dataset(manifest, "valid", options, training=False)
-    targets, contexts = [], []
-    for batch in dataset.as_numpy_iterator():
-        assert batch["reset_memory"].all()
-        for ids, goals, used in zip(
-            *(batch[k] for k in ("input_ids", "target_ids", "target_weights")),
-            strict=True,
-        ):
-            for place in np.flatnonzero(used):
-                targets.append(goals[place])
-                contexts.append(ids[: place + 1])
-    np.testing.assert_array_equal(targets, whole[1:])
-    for place, context in enumerate(contexts):
-        wanted = whole[: place + 1][-len(context) :]
-        np.testing.assert_array_equal(context, wanted)
-    least = min(len(c) for c in contexts[6:])
-    assert least > 6 - stride
-    with pytest.raises(UserError, match="cannot move by 7"):
-        StreamReadOptions(2, 6, protocol="sliding", stride=7)
-
-
-def test_the_anchors_training_never_resets(manifest):
-    options = StreamReadOptions(3, 16, protocol="anchor")
-    reader = StreamReader(manifest, "train", options)
-    epoch = reader.schedule.steps_per_epoch
-    joined = batches(reader, 2 * epoch)
-    assert joined["reset_memory"][0].all()
-    assert not joined["reset_memory"][1:].any()
-    assert (joined["input_ids"][:epoch] == joined["input_ids"][epoch:]).all()
-    assert joined["target_weights"].all()
-
-
-def test_shuffled_sentences(manifest):
-    whole = stream_of(manifest)
-    options = StreamReadOptions(3, 10, order="shuffled")
-    reader = StreamReader(manifest, "train", options, seed=1)
-    steps = reader.schedule.steps_per_epoch
-    joined = batches(reader, 2 * steps)
-    end = manifest.vocabulary().eos_id
-    resets = np.zeros((2 * steps, 3), bool)
-    resets[[0, steps]] = True
-    assert (joined["reset_memory"] == resets).all()
-
-    def sentences(ids):
-        cuts = np.flatnonzero(ids == end) + 1
-        return [tuple(x.tolist()) for x in np.split(ids, cuts) if len(x)]
-
-    orders = []
-    for epoch in range(2):
-        part = slice(epoch * steps, (epoch + 1) * steps)
-        pairs = pairs_of({k: v[part] for k, v in joined.items()})
-        inputs = np.concatenate([i for i, _ in pairs])
-        last = pairs[-1][1][-1:]
-        orders.append(sentences(np.concatenate([inputs, last])))
-    assert sorted(orders[0]) == sorted(orders[1]) == sorted(sentences(whole))
-    assert orders[0] != orders[1] != sentences(whole)
-    other = StreamReader(manifest, "train", options, seed=2)
-    again = batches(other, steps)
-    assert (again["input_ids"] != joined["input_ids"][:steps]).any()
 
 
 def test_the_free_mark_can_be_left_out(tmp_path):

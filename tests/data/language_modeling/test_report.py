@@ -44,20 +44,3 @@ def test_statistics_count_every_line(manifest):
     assert f"entropy {-(p * np.log(p)).sum():.4f} nats" in text
     part = report.describe_statistics(manifest, "train", 1)
     assert "of the first 16 tokens" in part
-
-
-def test_the_command_tells_kinds_apart(manifest, monkeypatch, capsys):
-    from data import inspect
-    from data.pretraining.options import InspectOptions
-
-    def show(**changes):
-        options = InspectOptions(manifest.data_dir, **changes)
-        monkeypatch.setattr(inspect.flag_values, "build", lambda _: options)
-        inspect.main()
-        return capsys.readouterr().out
-
-    assert "records are good" in show()
-    assert "text:\nthe dog sat" in show(mode="record", split="valid")
-    assert "most frequent: <eos>" in show(mode="statistics")
-    with pytest.raises(UserError, match="has no dev split"):
-        show(mode="record", split="dev")

@@ -12,7 +12,6 @@ from data.pretraining import build
 from data.pretraining import lanes as lanes_lib
 from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.lanes import LaneReader
-from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.run_data import RunData
 from data.pretraining.sampling import permutation
@@ -345,11 +344,3 @@ def test_any_lengths(folder, seq_len, reuse_len, bi_data):
         part = a.sum() - epoch["row_weight"].sum()  # less the SEP
     tokens = manifest.counts["train_tokens"]
     assert part == tokens * (1 + bi_data)
-
-
-def test_manifest_requires(manifest):
-    PretrainingManifest.load(manifest.data_dir).require(
-        seq_len=48, reuse_len=None
-    )
-    with pytest.raises(UserError, match="seq_len: wanted 64, found 48"):
-        manifest.require(seq_len=64, num_predict=8)

@@ -1,7 +1,6 @@
 """Nine languages: the default keeps their marks, offline and in the graph."""
 
 import io
-import unicodedata
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from common.vocabularies import vocabulary_field
 from common.vocabularies.text_settings import COMPOSED, ORIGINAL, TextSettings
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions
-from data.text import composition, masked
+from data.text import masked
 from data.text.graph.graph_tokenizer import GraphTokenizer
-from data.text.normalisation_report import Changes
 from data.text.tokenizer import Tokenizer
 from tests.helpers import languages
 
@@ -115,30 +113,6 @@ def test_lower_case_holds_for_what_comes_out_of_the_rules(tmp_path):
         assert pieces.replace("\u2581", "") == wanted
 
 
-def test_rules_are_all_spellings_of_every_composed_character(tmp_path):
-    """Against `unicodedata`: NFC and NFD of a character give the same."""
-    table = composition.rules(False)
-    path = tmp_path / "rules.tsv"
-    path.write_text(composition.to_tsv(table))
-    sentencepiece.set_min_log_level(2)
-    normalise = sentencepiece.SentencePieceNormalizer(
-        rule_tsv=str(path),
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
-    ).normalize
-    composed = [
-        chr(p)
-        for p in range(0x110000)
-        if not 0xD800 <= p < 0xE000
-        and unicodedata.normalize("NFD", chr(p)) != chr(p)
-    ]
-    apart = [unicodedata.normalize("NFD", c) for c in composed]
-    again = [unicodedata.normalize("NFC", c) for c in composed]
-    assert len(composed) > 13000
-    assert normalise(apart) == normalise(composed) == normalise(again)
-
-
 @pytest.mark.parametrize("comma", "，﹐︐")
 def test_a_full_width_comma_is_cut_from_its_digits(comma):
     """`encode` gives what the other ways give (it left the piece whole)."""
@@ -169,25 +143,6 @@ def _tokenizer(content):
         f.write(content)
         f.flush()
         return Tokenizer(f.name)
-
-
-def test_only_lost_marks_make_a_warning():
-    rules = {"normalization_rule_name": "nmt_nfkc"}
-    for settings, line, warned in (
-        (TextSettings(ORIGINAL), "plain text", False),
-        (TextSettings(ORIGINAL), "がぎぐ", True),
-        (TextSettings(ORIGINAL), "２０００，", False),
-        (TextSettings(COMPOSED), "がぎぐ，", False),
-        (TextSettings(COMPOSED, True), "ÄÖÜ", False),
-    ):
-        from data.text.normalization import normalise
-
-        changes = Changes(settings, rules)
-        new = normalise(line, settings.uncased, settings.keep_accents)
-        changes.add(line, new)
-        assert (len([x for x in changes.report() if "warning" in x]) > 0) == (
-            warned
-        ), (settings, line)
 
 
 def without_piece(ids, starts, ends, place, mask):

@@ -1,31 +1,11 @@
 """run_classifier.py's flags: whose task it is."""
 
 import pytest
-from absl import flags
 
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.finetuning.classifier.task import check_trained
-from flags import other_names
 from run_classifier import COMMAND as CLASSIFIER
-from run_race import COMMAND as RACE
-from run_tagger import COMMAND as TAGGER
-from tests.flags.fresh_flags import remove_ours
-
-
-@pytest.fixture
-def parse():
-    """Registers a command's flags anew and reads a command line."""
-
-    def run(command, *arguments):
-        remove_ours()
-        command.define()
-        flags.FLAGS(["x", "--model_dir=m", *arguments])
-
-    yield run
-    remove_ours()
-    flags.FLAGS.unparse_flags()
 
 
 def trained(name="sst-2", head="classification"):
@@ -42,32 +22,3 @@ def test_a_trained_model_says_its_task(parse):
         CLASSIFIER.data_options(trained("squad", "span"))
     parse(CLASSIFIER, "--task_name=cola")
     assert CLASSIFIER.data_options(trained()).task_name == "cola"
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--labels=--1,-2"], ["--labels", "--1,-2"]]
-)
-def test_labels_may_look_like_flags(parse, arguments):
-    for command, more in ((CLASSIFIER, [trained()]), (TAGGER, [])):
-        parse(command, "--data_dir=d", *arguments)
-        assert other_names.hint(arguments, flags.FLAGS) is None
-        assert command.data_options(*more).labels == ("--1", "-2")
-
-
-@pytest.mark.parametrize("name", ["sst-2", "tsv", "jsonl", "tfds:a"])
-def test_a_model_reads_its_task_or_a_table(name):
-    check_trained(name, trained())
-    check_trained(name, trained("csv"))
-
-
-def test_another_official_task_is_refused():
-    with pytest.raises(UserError, match="--task_name=cola: .* for sst-2; leav"):
-        check_trained("cola", trained())
-
-
-def test_an_export_of_race_reads_no_text(parse):
-    parse(RACE, "--do_export")
-    assert RACE.read()["data"].data_dir == ""
-    parse(RACE, "--do_eval")
-    with pytest.raises(UserError, match="--data_dir must be given"):
-        RACE.read()

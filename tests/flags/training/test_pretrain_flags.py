@@ -6,38 +6,16 @@ import subprocess
 import sys
 
 import pytest
-from absl import flags
 
 from common.errors import UserError
 from data.pretraining.options import BuildOptions
 from flags.training import (
-    common_flags,
     model_flags,
     pretrain_flags,
-    strategy_flags,
 )
 from modeling import XLNetConfig
-from modeling.encoders.bert.config import AlbertConfig, BertConfig
-from modeling.encoders.modernbert.config import ModernBertConfig
-from tests.flags.fresh_flags import remove_ours
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def parse():
-    """Registers the flags anew and parses a command line."""
-
-    def run(*arguments):
-        remove_ours()
-        pretrain_flags.define()
-        flags.FLAGS(
-            ["run_pretrain.py", "--data_dir=d", "--model_dir=m", *arguments]
-        )
-
-    yield run
-    remove_ours()
-    flags.FLAGS.unparse_flags()
 
 
 def test_the_originals_command_line_works(parse):
@@ -115,36 +93,6 @@ def test_recipes_are_table_7(parse, name):
     assert marked == (name == "pretrain_large_v2")
 
 
-ENCODERS = {
-    "bert_base": BertConfig.base(30000),
-    "bert_large": BertConfig.large(30000),
-    "albert_base": AlbertConfig(30000, 768, 12, 12, 3072),
-    "albert_large": AlbertConfig(30000, 1024, 24, 16, 4096),
-    "albert_xlarge": AlbertConfig(30000, 2048, 24, 16, 8192),
-    "albert_xxlarge": AlbertConfig(30000, 4096, 12, 64, 16384),
-    "modernbert_base": ModernBertConfig.base(30000, global_theta=10_000.0),
-    "modernbert_large": ModernBertConfig.large(30000, global_theta=10_000.0),
-}
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_recipes_of_other_encoders(parse, name):
-    parse(f"--recipe={name}")
-    lines = pretrain_flags.apply_recipe()
-    assert model_flags.from_flags(30000) == ENCODERS[name]
-    o = pretrain_flags.run_from_flags().optimizer
-    what = pretrain_flags.from_flags()
-    assert what.objective == "mlm"
-    if name.startswith("modernbert"):
-        assert (o.optimizer, o.decay_method, o.clip) == (
-            "stable_adamw",
-            "wsd",
-            0.0,
-        )
-        assert what.mask_rate == 0.3
-    assert any("not from the paper" in line for line in lines)
-
-
 def test_a_given_flag_overrides_the_recipe(parse):
     parse("--recipe=pretrain_base", "--train_batch_size=64", "--dropout=0.2")
     lines = pretrain_flags.apply_recipe()
@@ -158,50 +106,6 @@ def test_unknown_recipe_lists_what_there_is(parse):
     parse("--recipe=large")
     with pytest.raises(UserError, match="pretrain_large_v1"):
         pretrain_flags.apply_recipe()
-
-
-def test_a_size_that_contradicts_the_file_is_refused(parse, tmp_path):
-    path = tmp_path / "xlnet_config.json"
-    XLNetConfig.base(dropout=0.3).to_json_file(path)
-    parse(f"--model_config_path={path}", "--n_layer=6", "--mem_len=8")
-    with pytest.raises(UserError, match="`n_layer` wanted 6, found 12"):
-        model_flags.from_flags(32000)
-    with pytest.raises(UserError, match="vocabulary of the data 10"):
-        model_flags.from_flags(10)
-
-
-def test_free_fields_come_on_top_of_the_file(parse, tmp_path):
-    path = tmp_path / "xlnet_config.json"
-    XLNetConfig.base(dropout=0.3).to_json_file(path)
-    parse(f"--model_config_path={path}", "--mem_len=8")
-    config = model_flags.from_flags(32000, reuse_len=4)
-    assert (config.mem_len, config.reuse_len, config.dropout) == (8, 4, 0.3)
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["--use_tpu", "--distribution_strategy=mirrored"], "contradict"),
-        (["--use_bfloat16", "--precision=mixed_float16"], "contradict"),
-        (
-            ["--num_virtual_replicas=2", "--distribution_strategy=one_device"],
-            "num_virtual_replicas",
-        ),
-    ],
-)
-def test_contradictions_are_refused(parse, arguments, message):
-    parse(*arguments)
-    with pytest.raises(UserError, match=message):
-        strategy_flags.from_flags()
-
-
-def test_strategy_follows_from_the_numbers(parse):
-    parse("--num_virtual_replicas=2")
-    assert strategy_flags.from_flags().distribution_strategy == "mirrored"
-    parse("--worker_hosts=a:1,b:2", "--task_index=0")
-    name = strategy_flags.from_flags().distribution_strategy
-    assert name == "multi_worker_mirrored"
-    assert common_flags.all_flags()["worker_hosts"] == "a:1,b:2"
 
 
 def test_following_is_for_evaluation(parse):
@@ -222,23 +126,6 @@ def test_an_unknown_flag_is_one_line():
     assert "--num_passes of data.create_pretraining_data" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
-
-
-def test_a_warm_start_may_extend_the_context(parse):
-    small = ModernBertConfig.base(50, global_theta=10_000.0, n_layer=2)
-    parse("--global_theta=160000", "--max_position_embeddings=9000")
-    config = model_flags.from_flags(50, small)
-    assert (config.global_theta, config.max_position_embeddings) == (
-        160_000.0,
-        9000,
-    )
-    assert config.n_layer == 2
-    # BERT's positions are a table; and a recipe's theta is not asked for.
-    with pytest.raises(UserError, match="`max_position_embeddings` wanted 900"):
-        model_flags.from_flags(50, BertConfig.base(50))
-    parse()
-    flags.FLAGS.set_default("global_theta", 1.0)
-    assert model_flags.from_flags(50, small) == small
 
 
 def test_the_small_recipe_fits_the_quickstarts_records(parse):

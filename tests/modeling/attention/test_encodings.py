@@ -12,7 +12,7 @@ from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.options import SamplingOptions
 from tests.modeling.attention.toy_models import ids_of, toy
-from tests.modeling.checkpoints.torch_cases import case_of
+from tests.modeling.checkpoints.torch_writer import case_of
 from tests.modeling.golden import golden_util, txl_golden
 
 OTHERS = ("shaw", "shaw_released", "absolute", "per_layer")

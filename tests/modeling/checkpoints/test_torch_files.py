@@ -17,7 +17,7 @@ from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.transformer_xl import torch_names
 from tests.modeling.checkpoints import torch_writer
-from tests.modeling.checkpoints.torch_cases import case_of
+from tests.modeling.checkpoints.torch_writer import case_of
 from tests.modeling.golden import txl_golden
 
 # Cases of `pytorch.json` that are Transformer-XL as we have it, and the models

@@ -1,8 +1,10 @@
 """Reads the original's numbers; helper of the parity tests."""
 
 import pathlib
+import re
 
 import numpy as np
+import tensorflow as tf
 
 from modeling import XLNetConfig
 from modeling.checkpoints import tf1 as tf1_checkpoint
@@ -53,8 +55,6 @@ def assert_close(actual, expected, what="value"):
 
 def stacked_gradients(tape, loss, model) -> dict[str, np.ndarray]:
     """Gradients by the original's names; None where there is none."""
-    import tensorflow as tf
-
     variables = named_variables(model)
     gradients = tape.gradient(loss, list(variables.values()))
     dense = {
@@ -84,4 +84,31 @@ def gradients_of(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
         key.removeprefix(prefix): value
         for key, value in arrays.items()
         if key.startswith(prefix)
+    }
+
+
+def matching(units, pattern):
+    found = [
+        (match, units[match.group()])
+        for match in (re.fullmatch(pattern, key) for key in sorted(units))
+        if match
+    ]
+    assert found
+    return found
+
+
+# Exactly zero in theory (softmax ignores a shift); the stored ones are noise.
+NOISE = {
+    "start_logits/dense/bias",
+    "end_logits/dense_1/bias",
+    "end_logits/LayerNorm/beta",
+    "logits/dense/bias",
+}
+
+
+def task_inputs(data, prefix="in"):
+    return {
+        "input_ids": tf.constant(data[f"{prefix}/input_ids"]),
+        "segment_ids": tf.constant(data[f"{prefix}/segment_ids"]),
+        "input_mask": tf.constant(1.0 - data[f"{prefix}/input_mask"]),
     }

@@ -1,16 +1,11 @@
 """K-NRM against golden values and gradients; ranking losses by hand."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import XLNetConfig
 from modeling.heads import kernel_pooling, ranking_losses
 from modeling.heads.kernel_pooling import Kernels
-from modeling.heads.kernel_ranking import KernelRankingModel
-from modeling.models.half_precision import in_bfloat16
 
 VALUES, WEIGHTS, VECTORS = 2e-5, 1e-6, 1e-3
 
@@ -124,50 +119,3 @@ def test_other_numbers_of_kernels_and_padding():
     for wrong in (((1.0,), ()), ((1.0,), (0.0,))):
         with pytest.raises(ValueError, match="sigma"):
             Kernels(*wrong)
-
-
-def test_losses_by_hand():
-    scores = tf.constant([[1.0, 0.5, -2.0], [0.3, 0.3, 0.3]])
-    grades = tf.constant([[0.0, 2.0, 0.0], [1.0, 1.0, 1.0]])
-    found = {
-        name: ranking_losses.of_lists(name, scores, grades).numpy()
-        for name in ("hinge", "ranknet", "softmax", "pointwise")
-    }
-    assert found["hinge"] == pytest.approx([(1.5 + 0.0) / 2, 0.0])
-    log1p = [math.log1p(math.exp(x)) for x in (0.5, -2.5)]
-    assert found["ranknet"] == pytest.approx([sum(log1p) / 2, 0.0], rel=1e-5)
-    partition = sum(math.exp(x) for x in (1.0, 0.5, -2.0))
-    assert found["softmax"] == pytest.approx(
-        [math.log(partition) - 0.5, math.log(3)], rel=1e-5
-    )
-    single = [math.log1p(math.exp(x)) for x in (1.0, -0.5, -2.0)]
-    assert found["pointwise"][0] == pytest.approx(sum(single) / 3, rel=1e-5)
-    with pytest.raises(ValueError, match="ranking loss"):
-        ranking_losses.of_lists("none", scores, grades)
-
-
-def test_scores_are_float32_in_a_model_of_half_precision():
-    """The same vectors give the same scores, to the bit."""
-    config = XLNetConfig(
-        vocab_size=11, d_model=6, n_layer=1, n_head=2, d_head=3, d_inner=5
-    )
-
-    def build():
-        return KernelRankingModel(config, (0.5, 1.0), (0.1, 0.2), 1, True)
-
-    model = build()
-    model.kernel_weights.assign([0.3, -0.7, 0.11])
-    model.kernel_piece_weights.assign(np.linspace(0.1, 1.3, 11))
-    half = in_bfloat16(build, model)
-    rng = np.random.default_rng(5)
-    rows = (
-        rng.standard_normal((2, 3, 6), np.float32),
-        rng.integers(0, 11, (2, 3)),
-        np.array([[1, 1, 0], [1, 1, 1]]),
-        rng.standard_normal((2, 4, 6), np.float32),
-        np.array([[1, 1, 1, 1], [1, 0, 0, 0]]),
-        rng.standard_normal(2).astype(np.float32),
-    )
-    found = half(*rows)
-    assert found.dtype == "float32"
-    np.testing.assert_array_equal(found, model(*rows))

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 from modeling import ClassificationModel, XLNetConfig
 from modeling.heads.pooling import SequenceSummary
+from tests.modeling.golden import golden_util
+from tests.modeling.golden.golden_util import task_inputs
 
 T, D = 5, 4
 CONFIG = XLNetConfig(
@@ -68,3 +71,51 @@ def test_a_summary_that_was_read_is_built_once():
     again = tf_keras.saving.deserialize_keras_object(saved)
     again.build([None, None, D])  # as the models do
     assert len(again.variables) == len(layer.variables)
+
+
+HEADS_CHECKPOINT = "xlnet_tiny_heads.ckpt"
+TASK_SCOPE = [("_goldtask", "")]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["finetune_nopad", "finetune_pad"])
+def test_sequence_output_and_summaries(golden, name):
+    data = golden_util.load(golden, name)
+    config = golden_util.config(golden)
+    inputs = task_inputs(data)
+    model = ClassificationModel(config, 3, summary_type="attn")
+    golden_util.assign(model, golden, HEADS_CHECKPOINT, TASK_SCOPE)
+    hidden = model.encoder(**inputs).sequence_output
+    golden_util.assert_close(
+        tf.transpose(hidden, [1, 0, 2]), data["seq_out"], "sequence"
+    )
+    if "seq_out_mask_none" in data:
+        inputs["input_mask"] = None
+        golden_util.assert_close(
+            tf.transpose(model.encoder(**inputs).sequence_output, [1, 0, 2]),
+            data["seq_out_mask_none"],
+        )
+    mask = task_inputs(data)["input_mask"]
+    for kind in ("last", "first", "mean", "attn"):
+        for proj in ("proj", "noproj"):
+            pooled = {}
+            for pooling in ("original", "masked"):
+                summary = SequenceSummary(config, kind, proj == "proj", pooling)
+                summary.build([None, None, config.d_model])
+                _copy_summary(summary, model.pooler)
+                pooled[pooling] = summary(hidden, input_mask=mask)
+            expected = data[f"pooled/{kind}/{proj}"]
+            golden_util.assert_close(pooled["original"], expected, kind)
+            full = mask.numpy().all(1)
+            if kind in ("last", "attn"):
+                full[:] = True
+            golden_util.assert_close(
+                pooled["masked"].numpy()[full], expected[full], kind
+            )
+
+
+def _copy_summary(target, source):
+    if target.projection is not None:
+        target.projection.set_weights(source.projection.get_weights())
+    if target.attention is not None:
+        target.attention.set_weights(source.attention.get_weights())

@@ -19,7 +19,7 @@ from modeling import (
 )
 from modeling.checkpoints.names import named_variables
 
-CONFIG = XLNetConfig(
+MODEL_CONFIG = XLNetConfig(
     vocab_size=29,
     d_model=12,
     n_layer=2,
@@ -71,7 +71,7 @@ def test_parameter_counts(size, count):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("untie_r", [True, False])
 def test_config_round_trip_and_names(name, untie_r):
-    config = CONFIG.replace(untie_r=untie_r, extra={"a": 1})
+    config = MODEL_CONFIG.replace(untie_r=untie_r, extra={"a": 1})
     model = MODELS[name](config)
     again = type(model).from_config(model.get_config())
     assert again.get_config() == model.get_config()
@@ -94,10 +94,10 @@ def test_config_round_trip_and_names(name, untie_r):
     ],
 )
 def test_checkpoint_and_export(name, tmp_path):
-    model = MODELS[name](CONFIG)
+    model = MODELS[name](MODEL_CONFIG)
     expected = _arrays(_call(model))
     path = tf.train.Checkpoint(model=model).save(str(tmp_path / "ckpt"))
-    other = MODELS[name](CONFIG)
+    other = MODELS[name](MODEL_CONFIG)
     tf.train.Checkpoint(model=other).restore(path).assert_consumed()
     for a, b in zip(expected, _arrays(_call(other)), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -125,7 +125,7 @@ def test_checkpoint_and_export(name, tmp_path):
 
 
 def test_dropout_needs_a_seed_and_is_a_function_of_it():
-    model = PretrainingModel(CONFIG)
+    model = PretrainingModel(MODEL_CONFIG)
     call = dict(target_positions=[[1, 3]] * 4, training=True)
     with pytest.raises(ValueError, match="seed"):
         model(IDS, **call)
@@ -138,15 +138,15 @@ def test_dropout_needs_a_seed_and_is_a_function_of_it():
     quiet = model(IDS, target_positions=call["target_positions"], seed=[1, 2])
     plain = model(IDS, target_positions=call["target_positions"])
     np.testing.assert_array_equal(quiet.query_output, plain.query_output)
-    still = PretrainingModel(CONFIG.replace(dropout=0.0, dropatt=0.0))
+    still = PretrainingModel(MODEL_CONFIG.replace(dropout=0.0, dropatt=0.0))
     still(IDS, training=True)
 
 
 @pytest.mark.parametrize("rate", ["dropout", "dropatt", "activation_dropout"])
 def test_every_rate_has_an_effect(rate):
     rates = {"dropout": 0.0, "dropatt": 0.0, "activation_dropout": 0.0}
-    model = XLNetModel(CONFIG.replace(**rates))
-    noisy = XLNetModel(CONFIG.replace(**(rates | {rate: 0.5})))
+    model = XLNetModel(MODEL_CONFIG.replace(**rates))
+    noisy = XLNetModel(MODEL_CONFIG.replace(**(rates | {rate: 0.5})))
     noisy.set_weights(model.get_weights())
     call = dict(target_positions=[[1, 3]] * 4, training=True, seed=[3, 4])
     for name in ("sequence_output", "query_output"):
@@ -170,13 +170,13 @@ def test_every_rate_has_an_effect(rate):
 )
 def test_contradictory_calls(call, words):
     with pytest.raises(ValueError, match=words):
-        XLNetModel(CONFIG)(IDS, **call)
+        XLNetModel(MODEL_CONFIG)(IDS, **call)
     with pytest.raises(ValueError, match="even batch"):
-        XLNetModel(CONFIG)(IDS[:3], bi_data=True)
+        XLNetModel(MODEL_CONFIG)(IDS[:3], bi_data=True)
 
 
 def test_memory_grows_to_mem_len_and_keeps_its_type():
-    model = XLNetModel(CONFIG.replace(mem_len=5, reuse_len=3))
+    model = XLNetModel(MODEL_CONFIG.replace(mem_len=5, reuse_len=3))
     output = model(IDS)
     assert [m.shape.as_list() for m in output.new_memory] == [[4, 3, 12]] * 2
     np.testing.assert_array_equal(output.new_memory_length, [3] * 4)
@@ -186,43 +186,6 @@ def test_memory_grows_to_mem_len_and_keeps_its_type():
     assert model(IDS, memory=half).new_memory[0].dtype == tf.float16
     longer = model(IDS, memory=[tf.zeros([4, 11, 12])] * 2)
     assert longer.new_memory[0].shape == [4, 5, 12]
-
-
-def test_chunked_lm_loss_equals_the_whole():
-    model = PretrainingModel(CONFIG)
-    rng = np.random.default_rng(0)
-    hidden = tf.constant(rng.normal(size=(4, 5, 12)), tf.float32)
-    targets = tf.constant(rng.integers(0, 29, (4, 5)), tf.int32)
-    weights = tf.constant(rng.random((4, 5)) > 0.3, tf.float32)
-    variables = [
-        model.encoder.embeddings.lookup_table,
-        model.lm_head.bias,
-    ]
-
-    @tf.function(autograph=False)
-    def run(chunk_size):
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            sums = model.lm_loss(hidden, targets, weights, chunk_size)
-            loss = sums[0] / sums[1]
-        return sums, tape.gradient(loss, [hidden, *variables])
-
-    sums, gradients = run(None)
-    for chunk_size in (1, 6, 20, 50):
-        other_sums, other_gradients = run(chunk_size)
-        np.testing.assert_allclose(sums, other_sums, rtol=1e-6)
-        for a, b in zip(gradients, other_gradients, strict=True):
-            np.testing.assert_allclose(
-                tf.convert_to_tensor(a), b, atol=1e-6, rtol=1e-5
-            )
-
-
-def test_next_sentence_head():
-    model = PretrainingModel(CONFIG, next_sentence=True)
-    hidden = model(IDS).sequence_output
-    assert model.next_sentence_logits(hidden).shape == [4, 2]
-    with pytest.raises(ValueError, match="next_sentence=True"):
-        PretrainingModel(CONFIG).next_sentence_logits(hidden)
 
 
 _BASE_STEP = """

@@ -5,12 +5,10 @@ import pytest
 import tensorflow as tf
 
 from common.process import tpu_build
-from modeling.attention import positions, relative
-from modeling.attention.attend import Stream
-from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.context import LayerContext
 from modeling.ops.normalization import LayerNorm
+from tests.modeling.ops.gradient_checks import check_same, value_and_gradients
 
 RANDOM = np.random.default_rng(3)
 
@@ -23,25 +21,6 @@ def small_kernels(monkeypatch):
 
 def random(*shape):
     return tf.constant(RANDOM.normal(size=shape), tf.float32)
-
-
-def value_and_gradients(function, tensors, upstream):
-    with tf.GradientTape() as tape:
-        tape.watch(tensors)
-        y = function(*tensors)
-    return y, tape.gradient(y, tensors, upstream)
-
-
-def check_same(function, tensors, upstream):
-    eager = value_and_gradients(function, tensors, upstream)
-    graph = tf.function(
-        lambda: value_and_gradients(function, tensors, upstream),
-        autograph=False,
-    )()
-    for a, b in zip(
-        tf.nest.flatten(eager), tf.nest.flatten(graph), strict=True
-    ):
-        np.testing.assert_allclose(a, b, atol=2e-6)
 
 
 def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
@@ -194,109 +173,6 @@ def test_residual_normalization_with_dropout():
         return norm.after_residual(x, residual, bias, context, 3, 0.3)
 
     check_same(run, [random(5, 6), random(5, 6), random(6)], random(5, 6))
-
-
-@pytest.mark.parametrize("directions", [1, 2])
-@pytest.mark.parametrize("chosen", [False, True])
-def test_attention_and_its_written_gradient(chosen, directions):
-    n, b, t, k, h = 3, 4, 5, 7, 2
-    q = 4 if chosen else t
-    r = k + t
-    tensors = [
-        random(n, b, q, h),
-        random(n, b, q, h),
-        random(n, b, q, 1),
-        random(n, b, k, h),
-        random(n, b, k, h),
-        random(n, directions, r, h),
-    ]
-    difference = tf.constant(RANDOM.integers(0, 2, [b, q, k]), tf.float32)
-    mask = tf.constant(RANDOM.integers(0, 2, [b, q, k]) * -1e30, tf.float32)
-    seed = tf.constant([11, 2])
-    rows = None
-    if chosen:
-        rows = tf.constant(RANDOM.integers(0, t, [b, q]), tf.int32)
-
-    def keys_of(key, value, table):
-        return relative.Keys(key, value, table, t, k)
-
-    def written(content, position, segment, key, value, table):
-        return relative.attend(
-            relative.Queries(content, position, segment),
-            keys_of(key, value, table),
-            Stream(mask, difference, rows),
-            seed,
-            0.2,
-        )
-
-    def automatic(content, position, segment, key, value, table):
-        scores = tf.matmul(content, key, transpose_b=True)
-        flat = tf.reshape(position, [n, directions, -1, h])
-        moved = tf.matmul(flat, table, transpose_b=True)
-        moved = tf.reshape(moved, [n, b, q, r])
-        scores += keys_of(key, value, table).shift(moved, rows)
-        p = tf.nn.softmax(scores + segment * difference + mask)
-        return tf.matmul(dropout.masked(p, seed, 0.2), value)
-
-    upstream = random(n, b, q, h)
-    check_same(written, tensors, upstream)
-    for a, b_ in zip(
-        tf.nest.flatten(value_and_gradients(written, tensors, upstream)),
-        tf.nest.flatten(value_and_gradients(automatic, tensors, upstream)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b_, atol=2e-6)
-
-
-def test_unshift_is_the_transpose_of_the_shift():
-    x, y = random(2, 1, 3, 8), random(2, 1, 3, 5)
-    shifted = tf.reduce_sum(positions.shift_all(x, 5) * y)
-    moved = tf.reduce_sum(x * relative._unshift(y, count=8))
-    np.testing.assert_allclose(shifted, moved, rtol=1e-5)
-
-
-def test_dropout_masks_are_the_same_fused_and_plain():
-    x = tf.ones([40, 50])
-    seed = tf.constant([123456789, -5])
-    eager = dropout.dropout(x, 0.4, seed, 3)
-    graph = tf.function(
-        lambda: dropout.dropout(x, 0.4, seed, 3), autograph=False
-    )()
-    np.testing.assert_array_equal(eager, graph)
-    assert set(np.unique(eager)) == {0.0, np.float32(1 / 0.6)}
-
-
-def test_dropout_keeps_the_rate_and_sites_are_independent():
-    x = tf.ones([1000, 1000])
-    kept = {
-        (seed, site): (
-            dropout.dropout(x, 0.1, tf.constant([seed, 9]), site).numpy() > 0
-        )
-        for seed in (0, 1)
-        for site in (0, 1)
-    }
-    sigma = np.sqrt(0.1 * 0.9 / 1e6)
-    for mask in kept.values():
-        assert abs(mask.mean() - 0.9) < 4 * sigma
-        # Neighbours in both directions, and a stride of a power of two.
-        for a, b in (
-            (mask[1:], mask[:-1]),
-            (mask[:, 1:], mask[:, :-1]),
-            (mask[:, 64:], mask[:, :-64]),
-        ):
-            assert abs((a & b).mean() - 0.81) < 4e-4 * 4
-    masks = list(kept.values())
-    for i in range(4):
-        for j in range(i):
-            both = (masks[i] & masks[j]).mean()
-            assert abs(both - 0.81) < 4e-4 * 4
-
-
-def test_dropout_is_unbiased_over_seeds_at_one_place():
-    seeds = [tf.constant([s, 3]) for s in range(400)]
-    x = tf.ones([3, 7])
-    mean = np.mean([dropout.dropout(x, 0.25, s, 2) for s in seeds], 0)
-    np.testing.assert_allclose(mean, 1.0, atol=0.12)
 
 
 @pytest.mark.parametrize("package, compiles", [(None, True), ("2.20.0", False)])

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from modeling.ops import dropout
 from modeling.ops.context import LayerContext
-from modeling.ops.feed_forward import FeedForward, gelu
 from modeling.ops.normalization import EPSILON, LayerNorm
 
 ROWS, D, F = 7, 6, 9
@@ -48,20 +47,3 @@ def test_the_residual_is_added_after_dropout_and_the_bias_before(with_bias):
     biased = x + bias if with_bias else x
     wanted = normalized(biased * kept + residual, gamma, beta)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
-def test_inner_dropout_follows_the_activation():
-    layer = FeedForward(D, F, "gelu", dropout_rate=0.0, inner_dropout=0.3)
-    layer.build([None, None, D])
-    for variable in layer.trainable_variables:
-        variable.assign(random(*variable.shape))
-    x = random(1, ROWS, D)
-    found = layer(tf.constant(x), CONTEXT)
-    site = dropout.site_seed(tf.constant(SEED), dropout.CONTENT.inner)
-    kept = dropout.masked(tf.ones([ROWS, F]), site, 0.3).numpy()
-    assert 0 < (kept == 0).mean() < 1
-    inner = gelu(x[0] @ layer.kernel_1.numpy() + layer.bias_1.numpy()).numpy()
-    out = inner * kept @ layer.kernel_2.numpy() + layer.bias_2.numpy()
-    gamma, beta = layer.norm.gamma.numpy(), layer.norm.beta.numpy()
-    wanted = normalized(out + x[0], gamma, beta)
-    np.testing.assert_allclose(found[0], wanted, atol=2e-4)

@@ -154,11 +154,6 @@ def test_segments_with_memory_equal_one_causal_pass():
         np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=2e-5)
 
 
-def test_same_length_gives_every_position_as_many_keys():
-    mask = masks.causal_mask(5, 3, True).numpy()
-    np.testing.assert_array_equal((~mask).sum(1), [4] * 5)
-
-
 def test_shared_biases_equal_equal_ones():
     tied = XLNetModel(CONFIG.replace(untie_r=False))
     untied = XLNetModel(CONFIG)
@@ -169,21 +164,6 @@ def test_shared_biases_equal_equal_ones():
     assert "r_w_bias" in tied.variable_paths()
     case = _case()
     _assert_equal(tied(**case), untied(**case), 1e-6)
-
-
-def test_mask_polarity_row_by_row():
-    """The worked rows of `masks`, order 3 2 4 1."""
-    ranks = tf.constant([[3, 1, 0, 2]])
-    blocked = masks.rank_mask(ranks, tf.ones([1, 4]))
-    made = masks.attention_masks(
-        4, 0, perm_mask=blocked, target_positions=None, two_streams=True
-    )
-    query = [[0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 1, 0]]
-    np.testing.assert_array_equal(made.query[0] == 0, query)
-    np.testing.assert_array_equal(
-        made.content[0] == 0, np.array(query) + np.eye(4)
-    )
-    np.testing.assert_array_equal(made.query_visible, [[1, 1, 0, 1]])
 
 
 @pytest.mark.parametrize(

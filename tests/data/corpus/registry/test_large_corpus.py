@@ -140,15 +140,6 @@ def test_a_limit_and_another_choice_of_sources(sources, tmp_path):
         demo_corpus.write_corpus(DemoCorpusOptions(str(tmp_path / "a")))
 
 
-def test_settings_of_the_small_corpus_stay():
-    small = DemoCorpusOptions("x")
-    assert small.max_megabytes == 8.0
-    identity = demo_corpus.identity(small)
-    assert set(identity) == {"versions", "max_megabytes", "examples_per_class"}
-    with pytest.raises(UserError, match="--sources without --size=large"):
-        DemoCorpusOptions("x", sources=("manual",))
-
-
 def test_the_command_lists_sources_and_licences(sources, tmp_path):
     table, folder = sources
     with packages.served(folder) as (address, _):

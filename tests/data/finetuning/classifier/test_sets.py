@@ -1,15 +1,9 @@
-"""Tasks by name: labels, splits, metrics, what is written, tfds names."""
-
-import pathlib
-import sys
-import types
+"""Tasks by name: labels, splits, metrics."""
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import examples as task_examples
-from data.finetuning.classifier import predictions
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
@@ -76,83 +70,6 @@ def test_labels_that_are_nearly_numbers_are_sorted_as_text(tmp_path, labels):
     assert found.labels == tuple(sorted(labels))
     examples = found.read("train", BadRows())
     assert found.label_array(examples).tolist() == [*range(len(labels))][::-1]
-
-
-def test_multi_label_arrays_and_rows(tmp_path):
-    (tmp_path / "train.tsv").write_text("text\tlabels\na\tp|q\nb\t\nc\tq\n")
-    task = build("tsv", tmp_path, head="multi_label")
-    examples = task.read("train", BadRows())
-    assert task.label_array(examples).tolist() == [[1, 1], [0, 0], [0, 1]]
-    logits = np.array([[1.0, 2.0], [-1.0, -1.0], [3.0, -3.0]])
-    rows = predictions.prediction_rows(task, examples, logits)
-    assert [r[1] for r in rows] == ["prediction", "p|q", "", "p"]
-    assert rows[3][2:] == ["0.952574", "0.047426"]
-    metrics = task.evaluate(logits, task.label_array(examples))
-    assert metrics["exact_match"] == pytest.approx(2 / 3)
-    assert metrics["micro_f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
-
-
-def test_submissions_hold_names_and_clipped_scores(tmp_path):
-    header = "index\tsentence1\tsentence2"
-    (tmp_path / "test.tsv").write_text(f"{header}\n8\ta\tb\n3\tc\td\n")
-    rte = build("rte", tmp_path)
-    examples = rte.read("test", BadRows(), with_labels=False)
-    rows = predictions.submission_rows(
-        rte, examples, np.array([[0.1, 0.2], [2.0, 1.0]])
-    )
-    assert rows == [
-        ["index", "prediction"],
-        ["8", "not_entailment"],
-        ["3", "entailment"],
-    ]
-    sts = build("sts-b", tmp_path)
-    rows = predictions.submission_rows(sts, examples, np.array([7.0, -1]))
-    assert [r[1] for r in rows[1:]] == ["5.000", "0.000"]
-    path = task_examples.write_tsv(f"{tmp_path}/x.tsv", [["a\tb", "c\n"]])
-    assert pathlib.Path(path).read_text() == "a b\tc \n"
-
-
-class FakeBuilder:
-    """A set of three examples, as tensorflow_datasets shows one."""
-
-    def __init__(self, name):
-        if name != "toy/set":
-            raise RuntimeError("no such set\nmore lines")
-        label = types.SimpleNamespace(int2str=("bad", "good").__getitem__)
-        self.info = types.SimpleNamespace(
-            features={"idx": None, "sentence": None, "label": label},
-            splits={"train": 3, "validation": 3},
-        )
-
-    def download_and_prepare(self):
-        pass
-
-    def as_dataset(self, split):
-        return [
-            {"idx": i, "sentence": f"s é {i}".encode(), "label": i % 2}
-            for i in range(3)
-        ]
-
-
-def test_tfds_names(monkeypatch):
-    fake = types.ModuleType("tensorflow_datasets")
-    fake.builder, fake.as_numpy = FakeBuilder, list
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", fake)
-    task = build("tfds:toy/set")
-    assert task.labels == ("bad", "good")
-    examples = task.read("dev", BadRows())
-    assert [(e.texts[0], e.label) for e in examples[:2]] == [
-        ("s é 0", "bad"),
-        ("s é 1", "good"),
-    ]
-    assert examples[1].where == "tfds:toy/set/validation:1"
-    with pytest.raises(UserError, match="RuntimeError: no such set$"):
-        build("tfds:other")
-    with pytest.raises(UserError, match="no test split, only train"):
-        task.read("test", BadRows())
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(UserError, match="pip install tensorflow-datasets"):
-        build("tfds:toy/set")
 
 
 @pytest.mark.shared

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common.errors import UserError
 from data.finetuning.features import batches
+from data.finetuning.features import batches as finetune_batches
 from data.finetuning.features.batches import BLOCK, Mixture
 
 
@@ -56,3 +59,63 @@ def test_any_part_of_the_list_is_that_part():
 def test_a_share_of_nothing_is_refused():
     with pytest.raises(UserError, match="set 2 would be less than one"):
         Mixture((10000, 1), (1.0, 1.0)).counts()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 5), st.booleans())
+def test_every_epoch_holds_every_example_once(count, batch, seed, by_length):
+    """Whole windows of the endless list are whole epochs, whatever the batch."""
+    lengths = np.arange(count) % 7 + 1
+    steps = finetune_batches.WINDOW * count
+    seen = [
+        finetune_batches.training_batch(lengths, batch, seed, step, by_length)
+        for step in range(steps)
+    ]
+    counts = np.bincount(np.concatenate(seen), minlength=count)
+    assert (counts == finetune_batches.WINDOW * batch).all()
+
+
+def test_every_epoch_and_seed_has_an_order_of_its_own():
+    def epoch(number, seed=3):
+        begin = number * 20
+        return finetune_batches.endless_slice(20, seed, begin, begin + 20)
+
+    orders = [epoch(0), epoch(1), epoch(2), epoch(0, seed=4)]
+    assert len({tuple(order) for order in orders}) == 4
+    assert all(sorted(order) == list(range(20)) for order in orders)
+
+
+def test_batches_by_length_waste_less_and_differ_by_seed():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 100, 500)
+
+    def padding(by_length, seed=1):
+        total = 0
+        for step in range(finetune_batches.WINDOW):
+            rows = finetune_batches.training_batch(
+                lengths, 8, seed, step, by_length
+            )
+            total += 8 * lengths[rows].max() - lengths[rows].sum()
+        return total
+
+    assert padding(True) < 0.2 * padding(False)
+    a, b = (
+        finetune_batches.training_batch(lengths, 8, seed, 3) for seed in (1, 2)
+    )
+    assert a.tolist() != b.tolist()
+
+
+def test_evaluation_order_and_buckets():
+    lengths = np.array([5, 2, 9, 4])
+    plain = finetune_batches.evaluation_batches(lengths, 3)
+    assert [x.tolist() for x in plain] == [[0, 1, 2], [3]]
+    sorted_ = finetune_batches.evaluation_batches(lengths, 3, True)
+    assert [x.tolist() for x in sorted_] == [[1, 3, 0], [2]]
+    assert finetune_batches.bucket_lengths("", 48) == (48,)
+    lengths = finetune_batches.bucket_lengths("auto", 100)
+    assert lengths == (16, 32, 48, 64, 96, 100)
+    assert finetune_batches.bucket_lengths("8,20", 16) == (8, 16)
+    assert finetune_batches.fitting_length(9, (8, 16)) == 16
+    for text in ("8,4", "x", "0,3", "8,8"):
+        with pytest.raises(UserError, match="--length_buckets"):
+            finetune_batches.bucket_lengths(text, 16)

@@ -1,4 +1,4 @@
-"""Segments joined and padded: worked rows, golden cases, RACE options."""
+"""Segments joined and padded: worked rows and golden cases."""
 
 import json
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from common.contract.symbols import SymbolIds
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
-from data.finetuning.race import features as race_features
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.pair_features import join_segments, without_blank
 from data.text.tokenizer import Tokenizer
 
 IDS = SymbolIds()
@@ -74,34 +75,32 @@ def test_golden_classifier_features(golden, spiece_model):
     assert compared == 41
 
 
-@pytest.mark.shared
-def test_golden_race_features_both_ways(golden, spiece_model):
-    value = json.loads((golden / "text" / "race.json").read_text())
-    differing = 0
-    for run in value["runs"]:
-        tokenizer = Tokenizer(
-            spiece_model, TextSettings(uncased=run["uncased"])
-        )
-        for accumulate, name in ((False, "unaliased"), (True, "original")):
-            sequences = race_features.option_sequences(
-                tokenizer.encode(run["context"]),
-                [tokenizer.encode(q) for q in run["qa_list"]],
-                run["max_seq_length"],
-                run["max_qa_length"],
-                tokenizer.symbols,
-                accumulate,
-            )
-            rows = [
-                pair_features.pad_left(s, run["max_seq_length"])
-                for s in sequences
-            ]
-            ids, segments, mask = (
-                np.concatenate(x) for x in zip(*rows, strict=True)
-            )
-            wanted = run[name]
-            assert ids.tolist() == wanted["input_ids"]
-            assert segments.tolist() == wanted["segment_ids"]
-            assert (1 - mask).tolist() == wanted["input_mask"]
-        differing += run["differs"]
-    assert differing == 10
-    assert len(value["runs"]) == 12
+def test_a_pair_with_cls_first():
+    joined = pair_features.join_segments(
+        [[11, 12, 13], [21, 22]], 10, IDS, "cls_first"
+    )
+    assert joined.ids == [3, 11, 12, 13, 4, 21, 22, 4]
+    assert joined.segments == [0, 0, 0, 0, 0, 1, 1, 1]
+    made = finetune_table.from_sequences(
+        [joined], **pair_features.padding("cls_first")
+    )
+    again = finetune_table.from_arrays(finetune_table.to_arrays(made))
+    batch = again.batch(np.arange(1), 10)
+    assert batch["input_ids"][0].tolist() == [*joined.ids, 0, 0]
+    assert batch["segment_ids"][0].tolist() == [*joined.segments, 0, 0]
+    assert batch["input_mask"][0].tolist() == [1] * 8 + [0, 0]
+    short = pair_features.join_segments([[11] * 9, [21]], 7, IDS, "cls_first")
+    assert short.ids == [3, 11, 11, 11, 4, 21, 4]
+
+
+def test_a_blank_second_text_has_no_sep():
+    """`if tokens_b` of the original: the row is that of one text."""
+    ids = SymbolIds(unk=0, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
+    one = join_segments([[11, 12, 13]], 5, ids)
+    blank = join_segments(without_blank([[11, 12, 13], []]), 5, ids)
+    assert blank == one
+    assert blank.ids == [11, 12, 13, 4, 3]
+    # The first text keeps its SEP, a third one moves up.
+    assert join_segments(without_blank([[], [9]]), 8, ids).ids == [4, 9, 4, 3]
+    moved = join_segments(without_blank([[1], [], [2]]), 8, ids)
+    assert moved == join_segments([[1], [2]], 8, ids)

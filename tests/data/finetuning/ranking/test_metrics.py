@@ -1,6 +1,5 @@
-"""gdeval and trec_eval by their golden numbers; BM25 on two test sets."""
+"""gdeval and trec_eval by their golden numbers."""
 
-import itertools
 import json
 
 import numpy as np
@@ -8,12 +7,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.ranking import (
-    candidates,
-    documents,
-    judgments,
     metrics,
-    significance,
-    topics,
 )
 
 pytestmark = pytest.mark.shared
@@ -95,81 +89,3 @@ def test_nothing_to_average_over_is_said():
     result = metrics.evaluate({"1": {"a": 1}}, {"2": {"a": 1.0}})
     with pytest.raises(UserError, match="no query of the run"):
         result.mean("NDCG@20 (gdeval)")
-
-
-def test_randomisation_test_by_brute_force():
-    a, b = [0.9, 0.4, 0.8, 0.7, 0.3], [0.5, 0.5, 0.3, 0.6, 0.1]
-    difference = np.subtract(a, b)
-    signs = np.array(list(itertools.product([1, -1], repeat=5)))
-    means = (signs * difference).mean(1)
-    exact = np.mean(np.abs(means) >= abs(difference.mean()) - 1e-12)
-    found = significance.compare(a, b, 3)
-    assert found.p == pytest.approx(exact)
-    assert found.mean == pytest.approx(difference.mean())
-    assert found.low < found.mean < found.high
-    assert significance.compare(a, a, 3).p == 1.0
-    rng = np.random.default_rng(0)
-    a, b = rng.random((2, 40))
-    once = significance.compare(a, b, 3)
-    assert once == significance.compare(a, b, 3)
-    assert once.p != significance.compare(a, b, 4).p
-
-
-@pytest.mark.parametrize(
-    ("folder", "names", "forms", "wanted"),
-    [
-        (
-            "cranfield",
-            ("cran.qry", "cran.all.1400.xz", "cranqrel.q001-150"),
-            ("cranfield",) * 3,
-            (150, 0.516, 0.593, 0.496, 0.351, 0.708, 0.826, 0.889),
-        ),
-        (
-            "cisi",
-            ("CISI.QRY", "CISI.ALL.xz", "CISI.REL"),
-            ("smart", "smart", "cisi"),
-            (76, 0.302, 0.067, 0.302, 0.132, 0.407, 0.755, 0.150),
-        ),
-    ],
-)
-def test_bm25_on_test_sets(shared, folder, names, forms, wanted):
-    places = [str(shared / "data/ranking" / folder / n) for n in names]
-    queries = topics.read(places[0], forms[0])
-    qrels = judgments.read(places[2], forms[2])
-    queries = {q: queries[q] for q in qrels}
-    index = candidates.Bm25(documents.stream(places[1], forms[1]))
-    run = index.search(queries, 100)
-    result = metrics.evaluate(qrels, run)
-    best = metrics.evaluate(qrels, metrics.oracle(qrels, run))
-    ndcg, err = metrics.ndcg_name(20), metrics.err_name(20)
-    found = (
-        result.mean(ndcg).queries,
-        result.mean(ndcg).value,
-        result.mean(err).value,
-        result.mean("ndcg_cut_20 (trec_eval)").value,
-        result.mean("map (trec_eval)").value,
-        result.mean("recall_100 (trec_eval)").value,
-        best.mean(ndcg).value,
-        best.mean(err).value,
-    )
-    assert found == pytest.approx(wanted, abs=0.005)
-    assert max(map(len, run.values())) == 100
-    again = index.rescore(
-        queries, {q: dict.fromkeys(r) for q, r in run.items()}
-    )
-    assert again == run
-
-
-def test_a_document_twice_is_refused():
-    twice = [documents.Document("a", "some words", "f", n) for n in (1, 4)]
-    with pytest.raises(UserError, match="f:4: the document 'a' comes a second"):
-        candidates.Bm25(twice)
-
-
-def test_a_query_without_a_known_word_has_no_candidates():
-    index = candidates.Bm25([documents.Document("a", "some words", "f", 1)])
-    queries = {"1": "words", "2": "nothing known"}
-    assert list(index.search(queries, 5)) == ["1"]
-    assert index.rescore(queries, {"2": {"a": 1.0}}) == {"2": {"a": 0.0}}
-    with pytest.raises(UserError, match="lacks the candidate 'b'"):
-        index.rescore(queries, {"1": {"b": 1.0}})

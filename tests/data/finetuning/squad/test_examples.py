@@ -1,12 +1,17 @@
 """SQuAD JSON: both versions, and every field that can be wrong."""
 
+import gzip
 import json
+import lzma
 
 import pytest
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.squad import examples as squad_examples
+from data.finetuning.squad.examples import SquadFile, SquadQuestion
+from tests.helpers.runs import squad as run_squad
+from tests.helpers.runs.classifier import CONFIG, make_options
 
 
 def write(tmp_path, qas, context="A b c d."):
@@ -102,3 +107,128 @@ def test_shared_cuts_count_as_listed(shared):
         assert len(file.questions) == questions
         assert sum(not q.answerable for q in file.questions) == impossible
         assert file.version_2 == name.endswith("v2.0")
+
+
+TEXT = "The red tower stood by the river all winter. "
+
+
+def read_cards(path, training, bad):
+    """`paragraph|question|answer` a line; no answer = unanswerable."""
+    paragraphs, questions = [], []
+    with open(path) as f:
+        for number, line in enumerate(f):
+            text, asked, answer = line.rstrip("\n").split("|")
+            start = text.find(answer) if answer else -1
+            if answer and start < 0:
+                bad.report(f"{path}:{number + 1}", "the answer is not there")
+                continue
+            questions.append(
+                SquadQuestion(
+                    f"card-{number}",
+                    asked,
+                    len(paragraphs),
+                    (answer,) if answer else (),
+                    start,
+                    bool(answer),
+                )
+            )
+            paragraphs.append(text)
+    return SquadFile(tuple(paragraphs), tuple(questions), True)
+
+
+@pytest.mark.shared
+def test_a_question_answering_format_is_a_reader(
+    tmp_path, spiece_model, monkeypatch
+):
+    """Its file goes through windows, training, evaluation and predictions."""
+    from training.finetuning.driver import Driver
+
+    monkeypatch.setitem(squad_examples.READERS, ".cards", read_cards)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"n_layer": 1}))
+    lines = (f"{TEXT * 2}|What stood by the river?|red tower", f"{TEXT}|Why?|")
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.cards").write_text("\n".join(lines) + "\n")
+    options = make_options(
+        tmp_path,
+        steps=1,
+        do_train=True,
+        do_eval=True,
+        run={"train_batch_size": 2},
+    )
+    files = {
+        f"{flag}_file": str(tmp_path / f"{name}.cards")
+        for flag, name in (("train", "train"), ("predict", "dev"))
+    }
+    job = run_squad.make_job(
+        tmp_path, spiece_model, options, 32, doc_stride=8, **files
+    ).load()
+    results = Driver(job, options, say=lambda line: None).run()["dev"]
+    assert (results["HasAns_total"], results["NoAns_total"]) == (1, 1)
+    folder = tmp_path / "model/predictions"
+    answers = json.loads((folder / "predictions.json").read_text())
+    assert list(answers) == ["card-0", "card-1"]
+    (tmp_path / "dev.cards").write_text(f"{TEXT}|Who?|nobody\n")
+    with pytest.raises(UserError, match="dev.cards:1: the answer is not"):
+        squad_examples.read_file(files["predict_file"], False, BadRows())
+
+
+OPEN = {"": open, ".gz": gzip.open, ".xz": lzma.open}
+
+
+def write_packed(path, question_id):
+    qas = [{"id": question_id, "question": "b?", "answers": []}]
+    value = {"data": [{"paragraphs": [{"context": "A b.", "qas": qas}]}]}
+    suffix = path.suffix if path.suffix in OPEN else ""
+    with OPEN[suffix](path, "wb") as f:
+        f.write(json.dumps(value).encode())
+
+
+def read_id(path):
+    file = squad_examples.read_file(str(path), False, BadRows())
+    return file.questions[0].question_id
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_a_file_is_found_by_its_published_name(tmp_path, suffix):
+    write_packed(tmp_path / f"dev-v2.0.json{suffix}", "q")
+    assert read_id(tmp_path / "dev-v2.0.json") == "q"
+    assert read_id(tmp_path / f"dev-v2.0.json{suffix}") == "q"
+
+
+def test_the_name_itself_comes_first_and_its_ending_chooses(
+    tmp_path, monkeypatch
+):
+    for suffix, name in (("", "plain"), (".gz", "gz"), (".xz", "xz")):
+        write_packed(tmp_path / f"dev.json{suffix}", name)
+    assert read_id(tmp_path / "dev.json") == "plain"
+    assert read_id(tmp_path / "dev.json.xz") == "xz"
+    (tmp_path / "dev.json").unlink()
+    assert read_id(tmp_path / "dev.json") == "gz"
+    seen = []
+    monkeypatch.setitem(
+        squad_examples.READERS, ".cards", lambda path, *_: seen.append(path)
+    )
+    write_packed(tmp_path / "x.cards.gz", "cards")
+    squad_examples.read_file(str(tmp_path / "x.cards"), False, BadRows())
+    assert seen == [str(tmp_path / "x.cards.gz")]
+
+
+def test_a_file_that_is_nowhere_says_what_was_tried(tmp_path):
+    path = tmp_path / "train-v2.0.json"
+    with pytest.raises(UserError) as e:
+        squad_examples.read_file(str(path), True, BadRows())
+    (line,) = str(e.value).splitlines()
+    for name in (path, f"{path}.gz", f"{path}.xz"):
+        assert f"{name} " in f"{line} "
+    # A folder of that name is none.
+    path.mkdir()
+    with pytest.raises(UserError, match="not a file that can be read"):
+        squad_examples.read_file(str(path), True, BadRows())
+
+
+def test_gold_answers_of_a_file():
+    question = SquadQuestion("q", "?", 0, ("a",), 0, True)
+    assert SquadFile(("p",), (question,), False).labelled
+    bare = SquadQuestion("q", "?", 0, (), -1, True)
+    assert not SquadFile(("p",), (bare,), False).labelled
+    assert SquadFile(("p",), (bare,), True).labelled

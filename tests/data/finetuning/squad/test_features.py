@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from common.contract import symbols
 from common.contract.symbols import SymbolIds
-from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
@@ -238,60 +238,6 @@ def test_every_word_of_odd_texts_can_be_answered(spiece_model, tmp_path, text):
         ) or (question["answers"][0]["text"] in text[a:b])
 
 
-@pytest.mark.shared
-def test_cache_is_used_only_for_the_same_content(
-    golden, spiece_model, tmp_path
-):
-    file = squad_examples.read_squad(
-        str(golden / "squad" / "dev.json"), False, BadRows()
-    )
-    features = FeatureOptions(spiece_model, 64, cache_dir=str(tmp_path))
-    options = SquadDataOptions(max_query_length=12, doc_stride=24)
-    first = squad_windows.build_split(file, features, options, False)
-    again = squad_windows.build_split(file, features, options, False)
-    assert (first.from_cache, again.from_cache) == (False, True)
-    for name in ("token_ids", "segment_ids", "row_splits"):
-        a, b = (getattr(s.windows.table, name) for s in (first, again))
-        np.testing.assert_array_equal(a, b)
-    other = SquadDataOptions(max_query_length=12, doc_stride=25)
-    assert not squad_windows.build_split(
-        file, features, other, False
-    ).from_cache
-    # A damaged file is made again.
-    for path in tmp_path.glob("*.npz"):
-        path.write_bytes(path.read_bytes()[:-400])
-    assert not squad_windows.build_split(
-        file, features, options, False
-    ).from_cache
-    assert not list(tmp_path.glob("*tmp*"))
-
-
-@pytest.mark.shared
-def test_workers_make_the_same_arrays(golden, spiece_model, monkeypatch):
-    monkeypatch.setattr(squad_windows, "CHUNK_PARAGRAPHS", 1)
-    file = squad_examples.read_squad(
-        str(golden / "squad" / "train.json"), True, BadRows()
-    )
-    options = SquadDataOptions(max_query_length=12, doc_stride=24)
-    one, two = (
-        squad_windows.build_arrays(
-            file, FeatureOptions(spiece_model, 64, num_workers=n), options, True
-        )
-        for n in (1, 2)
-    )
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name])
-
-
-def test_no_room_for_the_paragraph():
-    file = squad_examples.SquadFile(("a",), (), False)
-    with pytest.raises(UserError, match="leaves no room for the paragraph"):
-        squad_windows.build_split(
-            file, FeatureOptions("x", 64), SquadDataOptions(), False
-        )
-
-
 def test_windows_follow_each_other_where_the_stride_is_longer():
     found = squad_features.doc_windows(10, 3, 5)
     assert found == [(0, 3), (3, 3), (6, 3), (9, 1)]
@@ -311,3 +257,75 @@ def test_windows_follow_each_other_where_the_stride_is_longer():
 def test_an_answer_lies_in_a_window_whole_or_not_at_all(answer, wanted):
     # The window holds tokens 2 to 5, CLS stands at 9.
     assert squad_features._window_answer(answer, 2, 4, 9) == wanted
+
+
+IDS = SymbolIds()
+
+
+@pytest.mark.parametrize("layout", symbols.LAYOUTS)
+def test_windows_name_the_same_tokens_in_both_layouts(layout):
+    paragraph = squad_features.TokenizedParagraph(
+        np.arange(50, 60, dtype=np.int32),
+        np.arange(0, 20, 2),
+        np.arange(2, 22, 2),
+    )
+    builder = squad_features.WindowBuilder(10, 3, 3, IDS, True, layout)
+    span = squad_features.AnswerSpan(8, 11)  # tokens 4 and 5
+    builder.add(0, [21, 22], paragraph, span)
+    windows = builder.finish()
+    count = len(windows.question)
+    batch = squad_features.expand_batch(
+        windows.table.batch(np.arange(count), 10)
+    )
+    answered = 0
+    for row in range(count):
+        ids = batch["input_ids"][row]
+        seen = ids[batch["paragraph_mask"][row] == 1].tolist()
+        start, end = batch["start_positions"][row], batch["end_positions"][row]
+        cls = batch["cls_index"][row]
+        assert ids[cls] == IDS.cls
+        inside = seen[1:] if layout == "cls_first" else seen[:-1]
+        first = windows.doc_start[row]
+        assert inside == paragraph.ids[first : first + len(inside)].tolist()
+        if batch["is_impossible"][row]:
+            assert start == end == cls
+        else:
+            assert ids[start : end + 1].tolist() == [54, 55]
+            answered += 1
+    assert answered
+    if layout == "cls_first":
+        assert batch["input_ids"][0].tolist()[:4] == [3, 21, 22, 4]
+        assert batch["segment_ids"][0].tolist() == [0] * 4 + [1] * 6
+
+
+@pytest.mark.shared
+def test_a_lone_mark_before_the_text_is_its_first_letter(spiece_model):
+    from common.contract import symbols
+    from data.finetuning.squad import features as squad_features
+
+    tokenizer = Tokenizer(spiece_model)
+    texts = ["Xq zebra", "京都は日本の", "½ cup", "Ωmega, q  x", "  Hello"]
+    lone = 0
+    for text in texts:
+        ids, start, end = tokenizer.encode_spans(text)
+        tokens = TokenizedParagraph(ids, start, end)
+        builder = squad_features.WindowBuilder(
+            32, 4, 8, tokenizer.symbols, False
+        )
+        builder.add(0, [7], tokens)
+        windows = squad_features.window_texts(builder.finish(), [tokens], [0])
+        marked = [tokenizer.id_to_piece(int(i))[0] == WORD_MARK for i in ids]
+        first, last = original_spans(tokens, marked)
+        found = windows[0][1]
+        for i in range(len(ids)):
+            for j in range(i, len(ids)):
+                ours = text[found.token_start[i] : found.token_end[j] + 1]
+                wanted = text[first[i] : last[j] + 1].strip()
+                assert ours.strip() == wanted, (text, i, j)
+        if start[0] == end[0] == 0:
+            lone += 1
+            assert (
+                text[found.token_start[0] : found.token_end[0] + 1] == text[0]
+            )
+    assert lone == 4
+    assert symbols.SEGMENT_A == 0

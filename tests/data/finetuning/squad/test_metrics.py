@@ -185,3 +185,19 @@ def check_evaluation(run, texts, odds, questions):
         assert ranked[f"pr_{name}_ap"] == run["ap"][f"pr_{name}"]["ap"]
         has_ans = run["out_eval"][f"has_ans_{name}"]
         assert ranked[f"has_ans_{name}"] == has_ans
+
+
+def test_the_threshold_to_apply():
+    """Equal odds go one way; answering nothing has a threshold, too."""
+    has = {"a": True, "b": True, "c": False}
+    odds = {"a": -1.0, "b": 0.0, "c": 2.0}
+    find = squad_metrics.applicable_threshold
+    assert find({"a": 1, "b": 0, "c": 0}, odds, has) == -0.5
+    assert find({"a": 0, "b": 1, "c": 0}, odds, has) == 1.0
+    lowest = squad_metrics.LOWEST_THRESHOLD
+    assert find({"a": 0, "b": 0, "c": 0}, odds, has) == lowest
+    tied = {"a": 0.0, "b": 0.0, "c": 0.0}
+    assert find({"a": 1, "b": 1, "c": 0}, tied, has) == 0.5
+    # The official search would stop between the two.
+    two = {"a": True, "c": False}
+    assert find({"a": 1, "c": 0}, {"a": 0.0, "c": 0.0}, two) == lowest

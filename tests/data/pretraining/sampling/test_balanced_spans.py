@@ -141,16 +141,6 @@ def test_default_slots_lose_at_most_one_percent(seq_len, mix):
     assert slots <= seq_len / 6 + 9
 
 
-def test_default_slots_of_the_other_samplers():
-    def slots(**changes):
-        return BuildOptions("a", "b", "c", **changes).num_predict
-
-    assert slots(sampler="original", perm_size=256) == 512 // 6
-    assert slots() == 94
-    assert slots(span_unit="token") == 87  # a token is a piece: exact
-    assert slots(seq_len=8, reuse_len=2) == 5  # T less SEP, SEP, CLS
-
-
 def test_single_tokens_fill_the_budget_exactly():
     stream = text(4000, 4)
     stream = Stream(

@@ -4,6 +4,7 @@ import random
 
 import tensorflow as tf
 
+from common.vocabularies.text_settings import TextSettings
 from data.text import opening
 from tests.helpers import languages, released
 
@@ -37,3 +38,12 @@ def differences(offline, texts) -> list:
             if wanted != row:
                 wrong.append((text, wanted, row))
     return wrong
+
+
+VARIANTS = {
+    "cased": TextSettings(),
+    "uncased": TextSettings(uncased=True),
+    "keep_accents": TextSettings("composed"),
+    "uncased_keep_accents": TextSettings("composed", True),
+    "no_remove_space": TextSettings(remove_space=False),
+}

@@ -1,7 +1,5 @@
 """Unigram in the graph beside the package `tokenizers`."""
 
-import json
-import pathlib
 import random
 
 import pytest
@@ -9,7 +7,6 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.text import opening
-from data.text.released import unigram_file
 from tests.data.text.graph.hard_texts import differences, hard
 from tests.helpers import released
 
@@ -158,13 +155,3 @@ def test_rules_that_no_graph_has(tmp_path, spiece_model, change, message):
     with pytest.raises(UserError, match=message) as e:
         opening.check_graph(offline)
     assert "\n" not in str(e.value)
-
-
-def test_symbols_of_xlnet_are_found(tmp_path, spiece_model):
-    path = released.unigram_json(tmp_path, spiece_model)
-    found, own = (opening.open_tokenizer(p) for p in (path, spiece_model))
-    assert found.symbols == own.symbols
-    assert unigram_file.parse(found).prepend == "always"
-    assert (
-        json.loads(pathlib.Path(path).read_text())["model"].get("type") is None
-    )

@@ -1,0 +1,62 @@
+"""Whose task a trained model has; a set that is planted."""
+
+import json
+
+import pytest
+
+from common.contract.task_spec import TaskSpec
+from common.errors import UserError
+from common.vocabularies.text_settings import TextSettings
+from data.finetuning.classifier import glue
+from data.finetuning.classifier.task import check_trained
+from tests.helpers.runs import classifier as run_classifier
+from tests.helpers.runs.classifier import CONFIG, make_options
+
+
+def trained(name="sst-2", head="classification"):
+    return TaskSpec(name, head, ("0", "1"), 16, TextSettings(), "")
+
+
+@pytest.mark.parametrize("name", ["sst-2", "tsv", "jsonl", "tfds:a"])
+def test_a_model_reads_its_task_or_a_table(name):
+    check_trained(name, trained())
+    check_trained(name, trained("csv"))
+
+
+def test_another_official_task_is_refused():
+    with pytest.raises(UserError, match="--task_name=cola: .* for sst-2; leav"):
+        check_trained("cola", trained())
+
+
+@pytest.mark.shared
+def test_a_classification_set_is_a_row(tmp_path, spiece_model, monkeypatch):
+    """Read by its columns, trained, judged by its metric, and submitted."""
+    row = glue.GlueTask(
+        "Pets",
+        ("title", "body"),
+        "kind",
+        ("cat", "dog", "newt"),
+        ("macro_f1",),
+        submission={"test": "Pets-1"},
+    )
+    monkeypatch.setitem(glue.GLUE, "pets", row)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for split, count in (("train", 9), ("dev", 4), ("test", 3)):
+        lines = ["index\ttitle\tkind\tbody"]
+        for i in range(count):
+            lines.append(f"{i}\ttower {i}\t{row.labels[i % 3]}\tthe river")
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    options = make_options(
+        tmp_path, steps=2, do_train=True, do_eval=True, do_predict=True
+    )
+    results, _ = run_classifier.run(
+        tmp_path, spiece_model, options, task_name="PETS"
+    )
+    assert set(results["dev"]) == {"accuracy", "macro_f1", "loss"}
+    spec = json.loads((tmp_path / "model/task.json").read_text())
+    assert (spec["task_name"], spec["labels"]) == ("pets", list(row.labels))
+    folder = tmp_path / "model/predictions"
+    rows = run_classifier.read_rows(folder / "Pets-1.tsv")
+    assert rows[0] == ["index", "prediction"]
+    assert [r[0] for r in rows[1:]] == ["0", "1", "2"]
+    assert {r[1] for r in rows[1:]} <= set(row.labels)

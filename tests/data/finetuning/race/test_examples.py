@@ -1,0 +1,73 @@
+"""Passages, questions and four options; what is wrong is named by its file."""
+
+import json
+
+import pytest
+
+from common.errors import UserError
+from data.finetuning.examples import BadRows
+from data.finetuning.race.examples import read_race
+from data.finetuning.race.features import question_with_option
+
+GOOD = {
+    "article": "A mill burned.",
+    "questions": ["What _ ?", "Who?"],
+    "options": [["a", "b", "c", "d"], ["e", "f", "g", "h"]],
+    "answers": ["B", "D"],
+}
+
+
+def write(folder, level, name, value):
+    path = folder / "dev" / level / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+
+
+def test_middle_comes_first_and_files_by_name(tmp_path):
+    write(tmp_path, "high", "1.txt", GOOD)
+    write(tmp_path, "middle", "2.txt", GOOD)
+    write(tmp_path, "middle", "1.txt", {**GOOD, "answers": None})
+    found = read_race(str(tmp_path), "dev", BadRows())
+    assert [e.guid for e in found] == [
+        *("middle/1/0", "middle/1/1", "middle/2/0", "middle/2/1"),
+        *("high/1/0", "high/1/1"),
+    ]
+    assert [e.label for e in found] == [-1, -1, 1, 3, 1, 3]
+    assert found[0].options[1] == "What b ?"
+    assert found[1].options == ("Who? e", "Who? f", "Who? g", "Who? h")
+    high = read_race(str(tmp_path), "dev", BadRows(), ("high",))
+    assert {e.level for e in high} == {"high"}
+
+
+def test_a_blank_takes_the_option():
+    assert question_with_option("_ and _", "x") == "x and x"
+    assert question_with_option("Who?", "He") == "Who? He"
+
+
+@pytest.mark.parametrize(
+    "change, problem",
+    [
+        ({"article": " "}, "wanted a non-empty string 'article'"),
+        ({"questions": "Who?"}, "wanted a list of strings 'questions'"),
+        ({"options": [list("abcd")]}, "wanted 2 lists in 'options'"),
+        ({"options": [list("abcd"), list("ab")]}, "question 1: wanted 4"),
+        ({"answers": ["A"]}, "wanted 2 'answers'"),
+        ({"answers": ["A", "AB"]}, "question 1: wanted A, B, C or D, found"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path, change, problem):
+    write(tmp_path, "high", "1.txt", GOOD | change)
+    with pytest.raises(UserError, match=f"1.txt:1: {problem}"):
+        read_race(str(tmp_path), "dev", BadRows())
+    write(tmp_path, "high", "2.txt", GOOD)
+    bad = BadRows(skip=True)
+    assert len(read_race(str(tmp_path), "dev", bad)) == 2
+    assert bad.count == 1
+
+
+def test_folders_that_are_none(tmp_path):
+    with pytest.raises(UserError, match="no folder dev/middle or dev/high"):
+        read_race(str(tmp_path), "dev", BadRows())
+    write(tmp_path, "high", "1.txt", "{")
+    with pytest.raises(UserError, match="dev` holds no usable question"):
+        read_race(str(tmp_path), "dev", BadRows(skip=True))

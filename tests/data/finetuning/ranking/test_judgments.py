@@ -1,0 +1,18 @@
+"""Judgements of every form."""
+
+from data.finetuning.ranking import judgments
+from tests.data.finetuning.ranking_files import put
+
+
+def test_judgements_of_every_form(tmp_path):
+    assert judgments.read(put(tmp_path, "a", "1 0 d 2\n1 0 e -2\n")) == {
+        "1": {"d": 2, "e": -2}
+    }
+    five = put(tmp_path, "b", "1 d 2 1 0.5\n")
+    assert judgments.read(five) == {"1": {"d": 2}}
+    codes = "1 a -1\n1 b 1\n1 c 2\n1 d 3 \n1 e 4\n"
+    assert judgments.read(put(tmp_path, "c", codes)) == {
+        "1": {"a": 4, "b": 4, "c": 3, "d": 2, "e": 1}
+    }
+    cisi = put(tmp_path, "d", "     1     28\t0\t0.000000\n")
+    assert judgments.read(cisi, "cisi") == {"1": {"28": 1}}

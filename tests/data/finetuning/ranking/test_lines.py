@@ -1,0 +1,66 @@
+"""Every bad line is named by file and number."""
+
+import lzma
+
+import pytest
+
+from common.errors import UserError
+from data.finetuning.ranking import judgments, runs, topics
+from tests.data.finetuning.ranking_files import put, texts
+
+
+def cisi(path):
+    return judgments.read(path, "cisi")
+
+
+def cranfield(path):
+    return topics.read(path, "cranfield")
+
+
+BAD = [
+    (topics.read, "1:a\n1:b\n", r"t:2: the query '1' is already on line 1"),
+    (topics.read, "no colon\n", r"t:1: wanted <top>"),
+    (topics.read, "1:  \n", r"t:1: wanted a text for query '1'"),
+    (topics.read, "", r"t is empty"),
+    (topics.read, "1\ta\nb\n", r"t:2: wanted id<tab>text, found 'b'"),
+    (topics.read, "<top>\n<num>1\n<top>\n", r"t:3: wanted </top> before it"),
+    (topics.read, '{"id": [1], "text": "a"}', r"t:1: wanted a string in id or"),
+    (topics.read, ".I 1\nloose\n", r"t:2: wanted a field such as"),
+    (topics.read, b"1:ok\n2:\xff\n", r"t: line 2: not UTF-8 \(byte 0xff"),
+    (judgments.read, "1 0 d 1\n1 0 d 2\n", r"t:2: document 'd' .* second time"),
+    (judgments.read, "1 0 d x\n", r"t:1: wanted a whole grade.*=cisi"),
+    (judgments.read, "1 0 d 1\n1 0 d\n", r"t:2: wanted 4 columns \(trec\)"),
+    (judgments.read, "1 d 7\n", r"t:1: wanted a code of -1, 1, 2, 3, 4"),
+    (runs.read, "1 Q0 d 1 nan x\n", r"t:1: wanted a finite score in column 5"),
+    (runs.read, "1 Q0 d 1 2.0\n", r"t:1: wanted 6 columns"),
+    (runs.read, "1 Q0 d 1 2 x\n1 Q0 d 2 1 x\n", r"t:2: document 'd' comes a"),
+    (texts, "<DOC>\n<DOCNO>a</DOCNO>\n<DOC>\n", r"t:3: wanted </DOC> before"),
+    (texts, "<DOC>\nx\n</DOC>\n", r"t:1: wanted <DOCNO>"),
+    (texts, "<DOC>\n<DOCNO>a</DOCNO>\n", r"t:1: wanted </DOC> after <DOC>"),
+    (texts, "a b\tx\n", r"t:1: wanted a document id without white space"),
+    (texts, "a\tx\nb\n", r"t:2: wanted id<tab>text, found 'b'"),
+    (texts, '{"id": "a", "n": 1}\n', r"t:1: wanted a string in text or conte"),
+    (texts, '{"id": "a", "text": "b", "title": 1}', r"t:1: wanted a string in"),
+    (texts, ".I 1\n.W\nx\n.I\n", r"t:4: wanted a number after .I without"),
+    (judgments.read, "1 d 2 1 .5\n1 e x 1 .5\n", r"t:2: wanted a whole number"),
+    (cisi, "1 28 0 0.0\n1 28\n", r"t:2: wanted 4 columns \(cisi\)"),
+    (cranfield, ".I 1\n.W\na\n.I 2\n.W\n", r"t:4: wanted a text for query"),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "message"), BAD)
+def test_a_bad_line_is_named(tmp_path, read, text, message):
+    with pytest.raises(UserError, match=message) as caught:
+        read(put(tmp_path, "t", text))
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_and_missing_files_are_named(tmp_path):
+    path = tmp_path / "t.xz"
+    path.write_bytes(lzma.compress(b"1:a\n" * 999)[:40])
+    with pytest.raises(UserError, match=r"t.xz: damaged or cut after line"):
+        topics.read(str(path))
+    with pytest.raises(UserError, match="--topics_file=.*cannot be read"):
+        topics.read(str(tmp_path / "none"))
+    with pytest.raises(UserError, match="--documents=.* matches no file"):
+        texts(str(tmp_path / "none*"))

@@ -1,0 +1,168 @@
+"""Tagged text is read from columns, CoNLL-U and spans; bad lines are named."""
+
+import gzip
+import json
+
+import pytest
+
+from common.errors import UserError
+from data.finetuning.examples import BadRows
+from data.finetuning.options import TaggingDataOptions
+from data.finetuning.tagging import answers as tagging_answers
+from data.finetuning.tagging import examples as tagging
+
+
+def test_columns_are_read_by_number(tmp_path):
+    path = tmp_path / "dev.conll"
+    path.write_text(
+        "-DOCSTART- -X- O\n\nAda NNP B-PER\nLovelace NNP I-PER\n\n\n"
+        "東 X B-LOC\n京 X I-LOC\nis X O\n"
+    )
+    first, second = tagging.read(str(path), BadRows())
+    assert first.text == "Ada Lovelace"
+    assert first.units == ((0, 3), (4, 12))
+    assert first.tags == ("B-PER", "I-PER")
+    assert second.text == "東京 is"  # no blank between Han characters
+    assert second.where == f"{path}:7"
+    other = TaggingDataOptions(text_column=2, tag_column=1, token_separator="_")
+    assert tagging.read(str(path), BadRows(), other)[0].text == "B-PER_I-PER"
+    assert tagging.tag_names([first, second]) == (
+        "O",
+        "B-LOC",
+        "B-PER",
+        "I-LOC",
+        "I-PER",
+    )
+    one = tmp_path / "test.txt"
+    one.write_text("Ada\nruns\n\n")
+    (example,) = tagging.read(str(one), BadRows(), labelled=False)
+    assert example.tags is None and example.text == "Ada runs"
+
+
+def test_only_ascii_blanks_separate_columns(tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text(
+        " 1\u00a0000 \t\u00a0x  B-NUM\r\n1\u00a0000  B-NUM \n\u3000a O\n",
+        encoding="utf-8",
+    )
+    (example,) = tagging.read(str(path), BadRows())
+    tokens = [example.text[s:e] for s, e in example.units]
+    assert tokens == ["1\u00a0000", "1\u00a0000", "\u3000a"]
+    assert example.tags == ("\u00a0x  B-NUM", "B-NUM", "O")
+
+
+def test_conllu_has_words_only_and_ten_columns(tmp_path):
+    def line(number, form, tag):
+        return "\t".join([number, form, "_", tag, *"_" * 6]) + "\n"
+
+    path = tmp_path / "train.conllu"
+    text = "# text = zum x\n" + line("1-2", "zum", "_") + line("1", "zu", "P")
+    text += line("2", "dem", "D") + line("2.1", "gone", "V")
+    path.write_text(text)
+    wanted = TaggingDataOptions(text_column=1, tag_column=3)
+    (example,) = tagging.read(str(path), BadRows(), wanted)
+    assert (example.text, example.tags) == ("zu dem", ("P", "D"))
+    with pytest.raises(UserError, match="give --text_column=1"):
+        tagging.read(str(path), BadRows())
+    path.write_text(text + "3\tx\t_\tN\n")
+    with pytest.raises(UserError, match=":6: wanted 10 columns, found 4"):
+        tagging.read(str(path), BadRows(), wanted)
+    (tmp_path / "a.conll").write_text("a X B\nb B\n")
+    with pytest.raises(UserError, match=":2: wanted 3 columns, found 2"):
+        tagging.read(str(tmp_path / "a.conll"), BadRows())
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.conll", "a.txt", "a.bio.gz"])
+def test_conllu_is_known_by_its_rows(tmp_path, name):
+    rows = ["# sent_id = 1", "# a\tb"]
+    for number, form, tag in (
+        ("1-2", "zum", "_"),
+        ("1", "zu", "P"),
+        ("2", "#", "D"),
+        ("2.1", "gone", "V"),
+    ):
+        rows.append("\t".join([number, form, "_", tag, *"_" * 6]))
+    data = ("\n".join(rows) + "\n").encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    wanted = TaggingDataOptions(text_column=1, tag_column=3)
+    (example,) = tagging.read(str(path), BadRows(), wanted)
+    assert (example.text, example.tags) == ("zu #", ("P", "D"))
+    with pytest.raises(UserError, match="give --text_column=1"):
+        tagging.read(str(path), BadRows())
+    # Columns of another file: "#" is a token, numbers are tokens.
+    other = tmp_path / "b.conll"
+    other.write_text("# O\n1 B\n1-2 B\n")
+    (example,) = tagging.read(str(other), BadRows())
+    assert example.text == "# 1 1-2"
+
+
+def test_texts_keep_their_ids_and_numbers(tmp_path):
+    path = tmp_path / "dev.jsonl"
+    rows = [{"text": "a", "id": 7}, {"text": ""}, {"text": "b"}]
+    rows += [{"text": "c", "GUID": "x-1", "spans": []}, {"text": "d", "id": []}]
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    examples = tagging.read(str(path), BadRows(skip=True), labelled=False)
+    assert [e.guid for e in examples] == [7, 2, "x-1", 4]
+    answers = tagging_answers.Answers([[]] * 4, [[]] * 4, [[]] * 4)
+    lines = tagging_answers.prediction_text(examples, answers).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [7, 2, "x-1", 4]
+    path = tmp_path / "dev.conll"
+    path.write_text("a A\n\nb\nb B\n\n\nc C\n")
+    examples = tagging.read(str(path), BadRows(skip=True))
+    assert [(e.guid, e.text) for e in examples] == [(0, "a"), (2, "c")]
+
+
+def test_spans_are_read_sorted_and_without_blanks(tmp_path):
+    path = tmp_path / "train.jsonl"
+    row = {
+        "text": "Ada saw Bob ",
+        "spans": [
+            {"start": 7, "end": 12, "label": "PER"},
+            {"start": 0, "end": 3, "label": "PER"},
+        ],
+    }
+    path.write_text(json.dumps(row) + "\n")
+    (example,) = tagging.read(str(path), BadRows())
+    assert example.units == ((0, 3), (8, 11))
+    assert tagging.tag_names([example]) == ("O", "B-PER", "I-PER")
+    assert tagging.find_split(str(tmp_path), "train") == str(path)
+    assert tagging.find_split(str(tmp_path), "dev") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.conll", "Ada B-PER\nruns\n\n", "a.conll:2: wanted a tag in column"),
+        ("a.conll", "\tO\n", "a.conll:1: the token is empty"),
+        ("a.conll", "\n \n", "holds no usable text"),
+        ("a.jsonl", "{}\n", "a.jsonl:1: wanted a non-empty string 'text'"),
+        ("a.jsonl", "[1]\n", "a.jsonl:1: wanted a JSON object"),
+        ("a.jsonl", '{"text": "ab"}\n', "wanted 'spans', a list"),
+        ("a.jsonl", '{"text": "ab", "spans": [3]}\n', "wanted 'spans', a list"),
+        ("a.jsonl", (1, 9, "X"), "1 to 9 does not lie in the text"),
+        ("a.jsonl", (0.0, 1, "X"), "wanted 'spans', a list"),
+        ("a.jsonl", (0, 1, "O"), "'O' is what no span covers"),
+        ("a.jsonl", (2, 3, "X"), "white space only"),
+        ("a.jsonl", (0, 2, "X", 1, 2, "Y"), "0 to 2 and 1 to 2 overlap"),
+    ],
+)
+def test_bad_lines_are_named_or_left_out(tmp_path, name, text, message):
+    if isinstance(text, tuple):
+        keys = ("start", "end", "label")
+        spans = [
+            dict(zip(keys, text[i : i + 3], strict=True))
+            for i in range(0, len(text), 3)
+        ]
+        text = json.dumps({"text": "ab c", "spans": spans}) + "\n"
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        tagging.read(str(path), BadRows())
+    if "usable" in message:
+        return
+    good = '{"text": "x", "spans": []}\n' if "json" in name else "\nx O\n"
+    path.write_text(text + good)
+    bad = BadRows(skip=True)
+    assert [e.text for e in tagging.read(str(path), bad)] == ["x"]
+    assert bad.count == 1

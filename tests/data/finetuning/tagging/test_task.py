@@ -1,0 +1,62 @@
+"""Pieces of texts, kept in the cache, and what tagged texts are known by."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+
+from data.finetuning.features import tokens
+from data.finetuning.options import FeatureOptions
+from data.finetuning.tagging import task
+from data.finetuning.tagging.examples import TaggedText
+from tests.data import builds
+
+EXAMPLE = TaggedText("0", "ab c", ((0, 2),), ("X",), False, "f:1")
+
+
+def test_the_hash_is_of_texts_places_and_tags():
+    known = task.hash_examples([EXAMPLE])
+    for change in ({"text": "ab d"}, {"units": ((0, 1),)}, {"tags": ("Y",)}):
+        other = dataclasses.replace(EXAMPLE, **change)
+        assert task.hash_examples([other]) != known, change
+    same = dataclasses.replace(EXAMPLE, guid="9", where="g:2")
+    assert task.hash_examples([same]) == known
+    bare = dataclasses.replace(EXAMPLE, tags=None)
+    assert task.hash_examples([bare]) != known
+
+
+@pytest.fixture(scope="module")
+def spiece(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spiece")
+    corpus = builds.write_corpus(folder / "corpus.txt")
+    return builds.train_spiece(folder, corpus)
+
+
+def test_pieces_of_every_text_come_back_from_the_cache(spiece, tmp_path):
+    texts = ["the tower", "", "a lamp by the river"]
+    tokenizer = tokens.open_tokenizer(spiece)
+    options = FeatureOptions(spiece, 16, cache_dir=str(tmp_path))
+    first, hit = task.tokenize(texts, options, tokenizer)
+    again, later = task.tokenize(texts, options, tokenizer)
+    assert (hit, later) == (False, True)
+    assert len(first) == len(again) == 3 and not len(first[1].ids)
+    wanted = tokens.encode_with_offsets(tokenizer, texts)
+    for rows in zip(first, again, wanted, strict=True):
+        for name in ("ids", "start", "end"):
+            one, two, three = (getattr(row, name).tolist() for row in rows)
+            assert one == two == three
+    other, hit = task.tokenize(texts[:2], options, tokenizer)
+    assert not hit and len(other) == 2
+
+
+def test_a_split_has_the_longest_row_in_every_batch():
+    toy = object.__new__(task.TaggingTask)
+    toy.features = types.SimpleNamespace(row_length=5)
+    table = types.SimpleNamespace(num_examples=3)
+    split = types.SimpleNamespace(table=table)
+    logits = np.arange(12.0).reshape(2, 3, 2)
+    found = toy.outputs_of_first(split, {"logits": logits})["logits"]
+    assert found.shape == (3, 5, 2)
+    assert found[2].tolist() == found[0].tolist()
+    assert found[0, 3].tolist() == found[0, 4].tolist() == [4.0, 5.0]

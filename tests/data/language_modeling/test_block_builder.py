@@ -1,0 +1,49 @@
+"""The text of blocks: marks and ends of lines."""
+
+import json
+import types
+
+import pytest
+
+from data.corpus import documents as corpus
+from data.language_modeling import block_builder
+from data.language_modeling.options import LMDataOptions
+
+
+@pytest.mark.parametrize("unit", ["byte", "char"])
+def test_a_byte_order_mark_is_no_symbol(unit):
+    block = corpus.Block("x.txt", 0, 8)
+    data = "\ufeffa\n\ufeffb".encode()
+    options = types.SimpleNamespace(dataset="", unit=unit)
+    text = block_builder.text_of([data], [block], options)
+    wanted = "a\n\ufeffb\n"
+    assert text == (wanted.encode() if unit == "byte" else wanted)
+
+
+@pytest.mark.parametrize("unit", ["word", "char", "byte"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_cr_lf_ends_a_line_as_lf_does(unit, name):
+    """As in scoring, which reads a line without its end."""
+    options = LMDataOptions("out", train_glob=name, unit=unit)
+    texts = []
+    for end in ("\n", "\r\n"):
+        text = end.join(("a b", "\r c" if name == "a.txt" else "c", ""))
+        if name == "a.jsonl":
+            text = json.dumps({"text": text}) + "\n"
+        block = corpus.Block(name, 0, len(text))
+        texts.append(block_builder.text_of([text.encode()], [block], options))
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == (9 if name == "a.txt" else 6) - (name == "a.txt")
+    # What was cut off behind CR has its line end, too.
+    if name == "a.txt":
+        block = corpus.Block(name, 0, 3)
+        cut = block_builder.text_of([b"ab\r"], [block], options)
+        assert cut in ("ab\n", b"ab\n")
+
+
+def test_official_files_of_one_line_keep_every_byte():
+    options = LMDataOptions("out", dataset="enwik8", unit="byte", data_path="x")
+    block = corpus.Block("enwik8", 0, 6)
+    assert block_builder.text_of([b"a\r\nb\r"], [block], options) == (
+        b"a\r\nb\r"
+    )

@@ -1,0 +1,23 @@
+"""What a build says of sources, rates and empty records."""
+
+import pytest
+
+from tests.data import builds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("text")
+
+
+def test_the_report_gives_rates_and_empty_records(folder, capsys):
+    manifest = builds.run(folder, "report", quiet=False, dev_fraction=0.2)
+    text = capsys.readouterr().out
+    for split in ("train", "dev"):
+        wanted, found = manifest.target_rates(split)
+        assert f"{split}: {manifest.empty_share(split):.1%} of the" in text
+        assert f"wanted {wanted:.4f} of the tokens, found {found:.4f}" in text
+    assert manifest.target_rates("train")[1] == pytest.approx(1 / 6, rel=0.03)
+    assert "are lost" not in text
+    builds.run(folder, "few", quiet=False, num_predict=4)
+    assert "of the targets are lost: --num_predict=4" in capsys.readouterr().out

@@ -1,0 +1,33 @@
+"""What blocks leave out is counted."""
+
+import pytest
+
+from tests.data import builds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("build")
+    builds.write_corpus(path / "corpus.txt")
+    return path
+
+
+def test_filters_are_counted(folder):
+    path = folder / "filter.txt"
+    body = (folder / "corpus.txt").read_text()
+    first = body.split("\n\n")[0]
+    path.write_text(f"{body}\n{first}\n\n@@ ## $$ %% && the of\n\nthe lamp\n")
+    manifest = builds.run(
+        folder,
+        "filtered",
+        input_glob=str(path),
+        dedup=True,
+        max_symbol_ratio=0.4,
+        min_document_tokens=6,
+    )
+    counts = manifest.counts
+    assert counts["documents"] == 43
+    assert counts["left_out_duplicate"] == 1
+    assert counts["left_out_symbols"] == 1
+    assert counts["left_out_short"] == 1
+    assert counts["train_documents"] == 40

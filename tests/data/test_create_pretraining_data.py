@@ -1,0 +1,39 @@
+"""The command: one line for errors, and its status."""
+
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+from tests.data import builds
+
+
+def call(*arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_build_and_inspect(tmp_path):
+    corpus = builds.write_corpus(tmp_path / "corpus.txt")
+    model = builds.train_spiece(tmp_path, corpus)
+    out = tmp_path / "out"
+    arguments = [
+        "-m",
+        "data.create_pretraining_data",
+        f"--input_glob={corpus}",
+        f"--spiece_model_file={model}",
+        f"--output_dir={out}",
+        "--seq_len=32",
+        "--reuse_len=12",
+    ]
+    wrong = call(*arguments, "--num_predict=31")
+    assert wrong.returncode == 1 and not out.exists()
+    assert wrong.stderr.count("\n") == 1
+    assert "--num_predict must lie in 1..29" in wrong.stderr
+    done = call(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "record files" in done.stdout
+    shown = call("-m", "data.inspect", f"--data_dir={out}", "--mode=record")
+    assert "order of prediction" in shown.stdout, shown.stderr
+    missing = call("-m", "data.inspect", f"--data_dir={tmp_path}/no")
+    assert missing.returncode == 1 and missing.stderr.count("\n") == 1

@@ -1,0 +1,40 @@
+"""A recipe's values, what overrides them, and the lines that say so."""
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from common.errors import UserError
+from flags.tasks import finetune_flags
+from run_squad import COMMAND
+
+FLAGS = flags.FLAGS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    values = flags.FlagValues()
+    if "recipe" not in FLAGS:
+        COMMAND.define()
+    yield values
+
+
+@flagsaver.flagsaver
+def test_given_flags_override_the_recipe_and_all_is_printed():
+    FLAGS(["run_squad.py", "--model_dir=x", "--recipe=squad_large_v1",
+           "--learning_rate=1e-4", "--do_eval"])  # fmt: skip
+    lines = finetune_flags.apply_recipe("run_squad.py")
+    options = finetune_flags.from_flags()
+    assert options.run.optimizer.learning_rate == 1e-4
+    assert options.run.optimizer.lr_layer_decay_rate == 0.75
+    assert options.run.train_batch_size == 48
+    assert options.config_changes == {"dropout": 0.1, "dropatt": 0.1}
+    text = "\n".join(lines)
+    assert "recipe squad_large_v1 (Table 8, v1):" in text
+    assert "--learning_rate=0.0001  (given; recipe 3e-05)" in text
+    assert "--warmup_steps=1000  (not from the paper)" in text
+    with pytest.raises(UserError, match="is for run_squad.py"):
+        finetune_flags.apply_recipe("run_race.py")
+    features = finetune_flags.features_from_flags()
+    assert features.max_seq_length == 512
+    assert COMMAND.data_options().n_best_size == 5

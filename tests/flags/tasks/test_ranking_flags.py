@@ -1,0 +1,46 @@
+"""Flags of run_ranking.py: a named collection, and flags without a meaning."""
+
+import pytest
+
+from common.errors import UserError
+from flags.tasks import ranking_flags
+from tests.flags.fresh_flags import parsed
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("cran.qry", "cran.all.1400.xz", "cranqrel"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def read(*arguments):
+    with parsed(ranking_flags.define, "--model_dir=m", *arguments):
+        return ranking_flags.from_flags()
+
+
+def test_a_collection_names_its_files_unless_they_are_given(folder):
+    named = ("--collection=cranfield", f"--data_dir={folder}")
+    data, _, options, length = read(*named, "--seed=7", "--max_seq_length=64")
+    assert data.topics_file == str(folder / "cran.qry")
+    assert data.documents_format == "cranfield"
+    assert (data.fold_seed, length) == (7, 64)
+    assert options.do_train and options.do_eval
+    data, *_ = read(*named, "--qrels_file=mine", "--qrels_format=trec")
+    assert (data.qrels_file, data.qrels_format) == ("mine", "trec")
+    assert data.topics_file == str(folder / "cran.qry")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--skip_bad_rows"], "--skip_bad_rows has no meaning here"),
+        (["--data_dir=d"], "--data_dir is the folder of --collection: give"),
+        (["--collection=cisi", "--dataset=x/y"], "give one of them"),
+        (["--collection=cisi"], "--collection=cisi needs --data_dir"),
+        ([], "--topics_file must be given"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(arguments, message):
+    with pytest.raises(UserError, match=message):
+        read(*arguments)

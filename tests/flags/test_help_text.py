@@ -1,0 +1,30 @@
+"""`--help` shows what most people need."""
+
+import functools
+import json
+import pathlib
+import subprocess
+import sys
+
+from flags import help_text
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@functools.cache
+def listing() -> dict[str, dict[str, dict]]:
+    """Command -> flag -> what it is, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "flags_page.py", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_help_shows_what_most_people_need():
+    for command, flags in listing().items():
+        often = [name for name, flag in flags.items() if flag["often"]]
+        if len(flags) > help_text.MANY:
+            assert 5 <= len(often) <= help_text.MANY, (command, often)

@@ -1,0 +1,19 @@
+"""Flags of the optimizer: a command's defaults, values that are given."""
+
+from flags.training import optim_flags
+from tests.flags.fresh_flags import parsed
+from training.run_options import OptimizerOptions
+
+
+def define():
+    optim_flags.define(learning_rate=0.25, clip=0.5, train_steps=7)
+
+
+def test_defaults_of_the_command_come_before_those_of_the_class():
+    with parsed(define, "--clip=2", "--weight_decay=0.125"):
+        found = optim_flags.from_flags()
+    assert found == OptimizerOptions(
+        learning_rate=0.25, clip=2.0, weight_decay=0.125
+    )
+    with parsed(define):
+        assert optim_flags.from_flags(clip=1.0).clip == 1.0

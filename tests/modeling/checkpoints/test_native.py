@@ -1,0 +1,53 @@
+"""Our checkpoints beside the objects of a training."""
+
+import numpy as np
+import tensorflow as tf
+
+from modeling import PretrainingModel, XLNetConfig
+from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.names import named_variables
+
+SMALL_CONFIG = XLNetConfig(
+    vocab_size=11, d_model=6, n_layer=2, n_head=3, d_head=4, d_inner=10
+)
+
+
+def test_native_survives_other_objects(tmp_path):
+    """As training writes it: optimizer, step, memory beside the model."""
+    model = PretrainingModel(SMALL_CONFIG, next_sentence=True)
+    step = tf.Variable(3, dtype=tf.int64)
+    path = tf.train.Checkpoint(
+        model=model, step=step, variables=list(model.variables)
+    ).save(str(tmp_path / "run"))
+    for where in (
+        str(tmp_path),
+        path,
+        path + ".index",
+        str(tmp_path / "checkpoint"),
+    ):
+        again = PretrainingModel(SMALL_CONFIG, next_sentence=True)
+        report = checkpoints.restore(again, where)
+        assert not report.fresh and not report.unused
+        for name, variable in named_variables(model).items():
+            np.testing.assert_array_equal(
+                variable, named_variables(again)[name]
+            )
+
+
+def test_moving_averages_are_read_where_a_run_kept_them(tmp_path):
+    model = PretrainingModel(SMALL_CONFIG)
+    state = tf.Module(name="optimizer")
+    names = list(named_variables(model))
+    state.ema = {
+        name: tf.Variable(variable + 1.0)
+        for name, variable in named_variables(model).items()
+        if name != names[-1]  # a frozen variable has none
+    }
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=state)
+    checkpoint.save(str(tmp_path / "model.ckpt"))
+    other = PretrainingModel(SMALL_CONFIG)
+    checkpoints.restore(other, str(tmp_path))
+    found = named_variables(other)
+    for name, variable in named_variables(model).items():
+        wanted = variable if name == names[-1] else variable + 1.0
+        np.testing.assert_array_equal(found[name], wanted, err_msg=name)

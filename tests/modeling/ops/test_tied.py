@@ -1,0 +1,71 @@
+"""A table that is read twice has the sum of both gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling.ops import fused, tied
+
+IDS = np.array([[1, 4, 1], [0, 4, 4]], np.int32)
+
+
+def random(seed, *shape):
+    rng = np.random.default_rng(seed)
+    return tf.constant(rng.normal(size=shape), tf.float32)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_both_gradients_meet_in_one(graph):
+    table, hidden = random(0, 6, 3), random(1, 5, 3)
+    d_rows, d_logits = random(2, 2, 3, 3), random(3, 5, 6)
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(table)
+            rows, again = tied.lookup(table, tf.constant(IDS))
+            logits = tf.matmul(hidden, again, transpose_b=True)
+            loss = tf.reduce_sum(rows * d_rows) + tf.reduce_sum(
+                logits * d_logits
+            )
+        return rows, tape.gradient(loss, table)
+
+    rows, found = (tf.function(run, autograph=False) if graph else run)()
+    np.testing.assert_array_equal(rows, table.numpy()[IDS])
+    wanted = d_logits.numpy().T @ hidden.numpy()
+    np.add.at(wanted, IDS, d_rows.numpy())
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_rows_alone_have_their_gradient_too():
+    table, d_rows = random(0, 6, 3), random(2, 2, 3, 3)
+    with tf.GradientTape() as tape:
+        tape.watch(table)
+        rows, _ = tied.lookup(table, tf.constant(IDS))
+        loss = tf.reduce_sum(rows * d_rows)
+    wanted = np.zeros([6, 3], np.float32)
+    np.add.at(wanted, IDS, d_rows.numpy())
+    found = tf.convert_to_tensor(tape.gradient(loss, table))
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_rows_change_in_place_in_training_steps_alone():
+    seen = {}
+    for name, jit, few in (
+        ("step", False, True),
+        ("export", False, False),
+        ("compiled", True, True),
+    ):
+
+        @tf.function(jit_compile=jit, autograph=False)
+        def run(x, name=name, few=few):
+            if few:
+                fused.expect_few_shapes()
+            seen[name] = (tied.scatters(), tied.adds_in_place())
+            return x + 1.0
+
+        run(tf.zeros([2]))
+    assert seen == {
+        "step": (True, True),
+        "export": (True, False),
+        "compiled": (False, False),
+    }

@@ -1,0 +1,35 @@
+"""Where a run has left the unigram plateau."""
+
+import numpy as np
+
+from training.reporting import loss_log
+from training.reporting.loss_log import LossLog
+
+
+def write(folder, losses, names=("loss",)):
+    """A log whose first column are these losses."""
+    rows = np.zeros([len(losses), len(names)], np.float32)
+    rows[:, -1] = losses
+    LossLog(str(folder), 0).append(1, list(names), rows)
+    return str(folder)
+
+
+def test_the_plateau_ends_where_twenty_losses_lie_below_it(tmp_path):
+    losses = np.full(100, 6.5)
+    losses[30] = 1.0  # one lucky batch: the mean of 20 stays above 6.0
+    losses[60:] = 5.5
+    # At step 60 + k the mean is 6.5 - k / 20; it is below 6.0 after k = 11.
+    assert loss_log.plateau_end(write(tmp_path, losses), 6.5) == 71
+
+
+def test_a_run_that_stays_on_it_or_is_too_short_has_no_end(tmp_path):
+    assert loss_log.plateau_end(write(tmp_path, [6.1] * 50), 6.5) is None
+    assert loss_log.plateau_end(write(tmp_path, [1.0] * 19), 6.5) is None
+    assert loss_log.plateau_end(write(tmp_path, [1.0] * 20), 6.5) == 20
+
+
+def test_losses_of_pairs_do_not_count(tmp_path):
+    folder = write(tmp_path, [5.0] * 30, ("loss", "accuracy", "lm_loss"))
+    assert loss_log.plateau_end(folder, 6.5) == 20
+    names, rows = loss_log.read(folder)
+    assert names[0] == "loss" and not rows[:, 1].any()
