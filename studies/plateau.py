@@ -38,18 +38,27 @@ def measured(model_dir: str, unigram_entropy: float) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Reads the run and writes the file."""
-    path = os.path.join(FLAGS.model_dir, run_record.FILE_NAME)
+def write(model_dir: str) -> str:
+    """Writes the file of a run of run_pretrain.py; returns its path.
+
+    Raises UserError where the folder is of no such run.
+    """
+    path = os.path.join(model_dir, run_record.FILE_NAME)
     record = files.read_json_object(path, "wanted the --model_dir of a run")
     data_dir = (record.get("flags") or {}).get("data_dir")
     if not data_dir:
         raise UserError(f"{path}: wanted `data_dir` among the flags of a run")
     manifest = PretrainingManifest.load(data_dir)
-    numbers = measured(FLAGS.model_dir, manifest.unigram_entropy)
-    path = os.path.join(FLAGS.model_dir, FILE_NAME)
+    numbers = measured(model_dir, manifest.unigram_entropy)
+    path = os.path.join(model_dir, FILE_NAME)
     files.write_json(path, numbers)
-    print(f"wrote {path}: {numbers}")
+    return path
+
+
+def main() -> None:
+    """Writes the file and prints it."""
+    path = write(FLAGS.model_dir)
+    print(f"wrote {path}: {files.read_json_object(path, 'numbers')}")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@
 
 A study is one file: XLNet's Table 6 and four rows more (`ablation`), four
 encoders from one text (`encoders`), the Transformer-XL paper's Tables 5 and 8
-(`language_model`). It pretrains every row with every seed, tunes every task
-from it with every seed, and writes, after each seed of pretraining,
-`table.md`, `results.json`, `table.tsv` and, where it names a row to compare
-with, `figure5.png` (and .svg). Rows whose records are made with the same flags
+(`language_model`), settings that leave the unigram plateau (`plateau`). It
+pretrains every row with every seed, tunes every task from it with every seed,
+and writes, after each seed of pretraining, `table.md`, `results.json`,
+`table.tsv` and, where it names a row to compare with, `figure5.png` (and .svg). Rows whose records are made with the same flags
 share them; P grows until a row's measured rate of targets is the wanted one
 within half a per cent. Where a task has a grid of flags to search, every row is
 tuned at all of its points and its best one counts. Every job ends in a
@@ -71,7 +71,8 @@ def define() -> None:
     flags.DEFINE_string(
         "study",
         "ablation",
-        "ablation, encoders, language_model, or a TOML file of rows and tasks.",
+        "ablation, encoders, language_model, plateau, or a TOML file of rows and "
+        "tasks.",
     )
     flags.DEFINE_string(
         "input_glob", "", "{text} in the file; default: its [corpus]."

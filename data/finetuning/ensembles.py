@@ -18,10 +18,8 @@ def combine(
 ) -> dict[str, np.ndarray]:
     """`logits` of all members together.
 
-    Args:
-      head: a key of `common.heads.HEADS`: classes, labels, options or values.
-      members: outputs with `logits` `[N, Y]` (`[N]` of values) of the same
-        examples in the same order.
+    The members' `logits` are `[N, Y]` (`[N]` of values), of the same examples
+    in the same order; of a head of classes, labels, options or values.
     """
     if len(members) == 1:
         return dict(members[0])
@@ -47,10 +45,8 @@ def forward_selection(count: int, score) -> tuple[list[int], list[float]]:
     """Members in the order in which they are taken, and the score of each prefix.
 
     Begins with the best one and takes the one that helps most, as long as it
-    helps (Caruana et al. 2004, without repeats); the first of equals.
-
-    Args:
-      score: list of members -> number; more is better, NaN the worst.
+    helps (Caruana et al. 2004, without repeats); the first of equals. More is
+    better in `score`, NaN the worst.
     """
 
     def scored(chosen: list[int]) -> float:

@@ -20,19 +20,13 @@ SHOWN_PROBLEMS = 10
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """One row of a classification or regression task.
+    """One row of a classification or regression task."""
 
-    Attributes:
-      guid: the id of the submission file, or the row's number from 0.
-      texts: one to 32 segments.
-      label: class name, value, names (multi-label) or None when unknown.
-      where: "file:line", for messages.
-    """
-
-    guid: str
-    texts: tuple[str, ...]
+    guid: str  # the id of the submission file, or the row's number from 0
+    texts: tuple[str, ...]  # one to 32 segments
+    # class name, value, names (multi-label) or None when unknown
     label: str | float | tuple[str, ...] | None
-    where: str
+    where: str  # "file:line", for messages
 
 
 class BadRows:
@@ -104,10 +98,8 @@ def parse_label(
 ) -> tuple[str | float | tuple[str, ...] | None, str | None]:
     """(label, problem): one of both is None.
 
-    Args:
-      kind: "classification", "regression" or "multi_label".
-      known: allowed class names; None allows all.
-      separator: between the names of a multi-label field; "" has no label.
+    Names that are not `known` are a problem; None allows all. A multi-label
+    field has names with the separator between them; "" has no label.
     """
     text = text.strip()
     if kind == "regression":
@@ -139,10 +131,9 @@ def collect(
 ) -> list[TextExample]:
     """Examples of rows, those that cannot be used reported.
 
-    Args:
-      rows: (where, texts, text of the label or None without one, id or "",
-        problem or None); without an id a row has its number in the file,
-        where those that are bad count, too.
+    A row is (where, texts, text of the label or None, id or "", problem or
+    None). Without an id it has its number in the file, where those that are bad
+    count, too.
     """
     examples, skipped = [], bad.count
     for where, texts, label_text, key, problem in rows:
@@ -169,8 +160,7 @@ def share_rows(
 ) -> list[list[str]]:
     """Header and one row per example: guid, the likeliest name, all shares.
 
-    Args:
-      shares: probabilities `[N, Y]`, one per name.
+    The shares are probabilities `[N, Y]`, one per name.
     """
     rows = [["guid", "prediction", *(f"p({n})" for n in names)]]
     for guid, row in zip(guids, shares, strict=True):
@@ -198,9 +188,7 @@ def some_of(examples: Sequence[Any], count: int, seed: int) -> list[Any]:
     """So many examples, drawn at random, in file order; all where `count` is 0.
 
     Fewer are a part of more: with one seed 50 examples are among its 200.
-
-    Raises:
-      UserError: there are not so many.
+    Raises UserError: there are not so many.
     """
     if not count:
         return list(examples)

@@ -15,12 +15,9 @@ def classification_metrics(
 ) -> dict[str, float]:
     """Metrics of class predictions: logits `[N, Y]`, labels int `[N]`.
 
-    Args:
-      names: of "accuracy", "f1" (of class 1), "macro_f1" (over the classes
-        that a label or a guess has), "matthews".
-
-    Raises:
-      ValueError: an unknown name or a logit that is not finite.
+    Names are "accuracy", "f1" (of class 1), "macro_f1" (over the classes that a
+    label or a guess has), "matthews". Raises ValueError: an unknown name or a
+    logit that is not finite.
     """
     from sklearn import metrics
 

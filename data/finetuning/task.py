@@ -39,17 +39,14 @@ KEPT_OPTIONS = ("independent", "use_proj")
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A part of a task's data.
-
-    Attributes:
-      windows: what the rows of the table are cut from, where texts are long.
-      finds_threshold: an evaluation of it finds the task's threshold.
-    """
+    """A part of a task's data."""
 
     name: str
     examples: Any
     table: FeatureTable
+    # what the rows of the table are cut from, where texts are long
     windows: Any = None
+    # an evaluation of it finds the task's threshold
     finds_threshold: bool = False
 
 
@@ -58,13 +55,6 @@ class Task:
 
     A subclass has `read`, `metrics`, `write`, `write_report`, `lengths` and
     `spec`, and overrides what else is its own.
-
-
-    Attributes:
-      train, evals, predicts: splits by what is done with them; see `load`.
-      dev_data: hash of the dev file of the training, where a threshold is
-        found on one and the training named one.
-      threshold: of the null odds, or of several labels; None = not known.
     """
 
     main_metric = "accuracy"  # picks the best checkpoint
@@ -101,10 +91,14 @@ class Task:
         self.buckets = finetune_batches.bucket_lengths(
             features.length_buckets, features.row_length
         )
+        # splits by what is done with them; see `load`
         self.train: Split | None = None
         self.evals: dict[str, Split] = {}
         self.predicts: dict[str, Split] = {}
+        # hash of the dev file of the training, where a threshold is found on
+        # one and the training named one
         self.dev_data: str | None = None
+        # of the null odds, or of several labels; None = not known
         self.threshold: float | None = None
         self._loaded: dict[str, Split] = {}
 
@@ -165,9 +159,8 @@ class Task:
     ) -> tuple[FeatureTable, bool]:
         """Features of texts, and whether they came from the cache.
 
-        Args:
-          key: what the features depend on besides tokenizer and length.
-          build: tokenized texts -> features.
+        The key is what the features depend on besides tokenizer and length;
+        `build` makes them of tokenized texts.
         """
         key = key | {
             "spiece": self.tokenizer.sha256,
@@ -342,9 +335,8 @@ class Task:
     def loss_options(self) -> dict:
         """What the options change of the loss; {} for nothing.
 
-        Raises:
-          UserError: the head's loss has no such thing, or another number of
-            classes.
+        Raises UserError: the head's loss has no such thing, or another number
+        of classes.
         """
         options, spec, changes = self.options, self.spec(), {}
         if self.train is None:

@@ -33,16 +33,12 @@ _COMMANDS = {
 
 @dataclasses.dataclass(frozen=True)
 class TrainedSetting:
-    """One value that a trained model keeps.
-
-    Attributes:
-      has_flag: False where several flags make the value.
-    """
+    """One value that a trained model keeps."""
 
     name: str
     kept: Kept
     commands: tuple[str, ...] = ALL
-    has_flag: bool = True
+    has_flag: bool = True  # False where several flags make the value
 
     @property
     def meaning(self) -> bool:
@@ -112,11 +108,9 @@ def make_spec(
 ) -> TaskSpec:
     """task.json of a task, every setting included.
 
-    Args:
-      sources: option objects; the first with a field of a setting's name
-        gives its value.
-      head_options, data_options: what is no setting (`num_labels`).
-      **values: settings that the sources do not have.
+    The first of the sources, option objects, with a field of a setting's name
+    gives its value; `values` are those that they do not have. `head_options`
+    and `data_options` are no settings (`num_labels`).
     """
     parts: dict[str, dict] = {
         "": {"labels": tuple(labels), "head": head},
@@ -159,8 +153,7 @@ def differing(found: TaskSpec, wanted: TaskSpec) -> list[TrainedSetting]:
 def difference(setting: TrainedSetting, path: str, found, wanted) -> str:
     """One line: what the model has and what was asked for.
 
-    Raises:
-      UserError: the setting makes another model.
+    Raises UserError: the setting makes another model.
     """
     name = f"--{setting.name}" if setting.has_flag else f"`{setting.name}`"
     if setting.meaning:
@@ -179,11 +172,7 @@ def shown(value: object) -> str:
 
 
 def check_trained(found: TaskSpec, wanted: TaskSpec, path: str) -> list[str]:
-    """Notes about what differs from a trained model.
-
-    Raises:
-      UserError: the job is for another model.
-    """
+    """Notes on what differs from a trained model; UserError: another model."""
     if found.head != wanted.head:
         raise UserError(
             f"{path} is of the head {found.head} ({found.task_name}), found "

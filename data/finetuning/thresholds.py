@@ -25,9 +25,8 @@ def for_weights(
 ) -> tuple[dict[str, float], list[str]]:
     """The thresholds of these weights, and lines about those of others.
 
-    Args:
-      spec: task.json of the weights' folder; None = there is none.
-      name: of the checkpoint in that folder, e.g. "best/model.ckpt-2".
+    The spec is task.json of the weights' folder, or None; the name that of the
+    checkpoint in it, e.g. "best/model.ckpt-2".
     """
     kept = of(spec)
     # A file of a version that did not write it says nothing.

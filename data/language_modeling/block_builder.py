@@ -38,10 +38,8 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
 
     Bytes with unit byte. JSONL files give the lines of their texts. Official
     files of one line (enwik8, text8) are cut anywhere and stay as they are.
-    Elsewhere CR LF ends a line as LF does (`common.encodings.decode`).
-
-    Raises:
-      CorpusError: bytes that are not UTF-8, JSON lines without a text.
+    Elsewhere CR LF ends a line as LF does (`common.encodings.decode`). Raises
+    CorpusError: bytes that are not UTF-8, JSON lines without a text.
     """
     texts = []
     for data, block in zip(parts, blocks, strict=True):
@@ -84,11 +82,7 @@ def count_text(text: str | bytes) -> dict[str, int]:
 
 
 class BlockBuilder(layout.BlockBuilder):
-    """Builds blocks one after the other.
-
-    Raises:
-      UserError: the vocabulary is not the one of the plan.
-    """
+    """Builds blocks in turn; UserError: the vocabulary is not the plan's."""
 
     def __init__(self, options: LMDataOptions, plan: Plan):
         super().__init__(options, plan)

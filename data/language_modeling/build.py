@@ -30,8 +30,7 @@ def build(options: LMDataOptions, log=print) -> StreamManifest:
 class Streams(BuildLayout):
     """A stream of tokens per split; no batch, no segment length.
 
-    Raises:
-      UserError: the input files or a given vocabulary cannot be read.
+    Raises UserError where the input files or a given vocabulary cannot be read.
     """
 
     block_builder = BlockBuilder
@@ -228,18 +227,13 @@ def _counter(options: LMDataOptions, blocks):
 def count_vocabulary(
     options: LMDataOptions, blocks, chosen: list[int]
 ) -> tuple[lm_vocabulary.SymbolVocabulary, list[str]]:
-    """Counts a vocabulary.
+    """Counts a vocabulary; also gives the SHA-256 of each chosen block's text.
 
     What ends lines is a special symbol and comes first. Where something can be
     unknown (not all splits are counted, or symbols are left out) and `unknown`
     is "unk", words and characters have `<unk>`: where the text holds it (or
     `<UNK>`) it stands where its count puts it, else behind the special symbols.
-
-    Args:
-      chosen: numbers of the blocks that count.
-
-    Returns:
-      The vocabulary, and the SHA-256 of the text of each chosen block.
+    `chosen` are the numbers of the blocks that count.
     """
     counts, texts = {}, []
     for digest, block_counts in workers.run(

@@ -17,56 +17,40 @@ from data.text import lm_vocabulary
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StreamFile(RecordFile):
-    """One file of records: the stream of one block.
+    """One file of records: the stream of one block."""
 
-    Attributes:
-      records: of the file; all are full but the last.
-      tokens: of the stream.
-      sentences: line ends in it.
-      unknown: tokens that are `<unk>`.
-      mark_pairs: tokens that are a mark and follow one.
-    """
-
-    records: int
-    tokens: int
-    sentences: int
-    unknown: int
-    mark_pairs: int
+    records: int  # of the file; all are full but the last
+    tokens: int  # of the stream
+    sentences: int  # line ends in it
+    unknown: int  # tokens that are `<unk>`
+    mark_pairs: int  # tokens that are a mark and follow one
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitCounts:
-    """What a split holds, of its text and of its stream.
+    """What a split holds, of its text and of its stream."""
 
-    Attributes:
-      tokens: of the stream, line ends and marks included.
-      words: runs of characters between white space in the text.
-      characters, bytes: of the text (UTF-8), line ends included.
-      unknown: tokens that are `<unk>`.
-    """
-
-    tokens: int
-    words: int
+    tokens: int  # of the stream, line ends and marks included
+    words: int  # runs of characters between white space in the text
     lines: int
-    characters: int
-    bytes: int
-    unknown: int
+    characters: int  # of the text, line ends included, as `bytes`
+    bytes: int  # UTF-8
+    unknown: int  # tokens that are `<unk>`
 
     def rates(self, nats: float, free: int = 0) -> dict[str, float]:
         """A loss in every unit, so that any two vocabularies can be compared.
+
+        `token_perplexity`; `word_perplexity` per word;
+        `word_and_line_perplexity` with each line's end as one word more, as
+        word-level results count; `bits_per_token`, what papers on enwik8 and
+        text8 call bits per character; `bits_per_character`, `bits_per_byte` of
+        the text.
 
         Args:
           nats: mean loss of the predicted tokens. The text's loss is taken as
             `nats * (tokens - free)`: any other token that was not predicted
             counts as the mean.
           free: tokens that were left out because they cost nearly nothing.
-
-        Returns:
-          `token_perplexity`; `word_perplexity` per word;
-          `word_and_line_perplexity` with each line's end as one word more, as
-          word-level results count; `bits_per_token`, what papers on enwik8 and
-          text8 call bits per character; `bits_per_character`, `bits_per_byte`
-          of the text.
         """
         counted = self.tokens - free
         total = nats * counted
@@ -91,8 +75,7 @@ class SplitCounts:
 class StreamManifest(Manifest):
     """What a directory of token streams holds.
 
-    Attributes:
-      counts: split -> the fields of `SplitCounts`.
+    Its `counts` are split -> the fields of `SplitCounts`.
     """
 
     KIND: ClassVar[str] = "language_modeling"
@@ -128,11 +111,7 @@ class StreamManifest(Manifest):
         return make_format(self.options["record_tokens"], self.vocab_size)
 
     def select(self, split: str) -> list[StreamFile]:
-        """Files of a split, in the order of the stream.
-
-        Raises:
-          UserError: there is no such split.
-        """
+        """A split's files, in the stream's order; UserError: no such split."""
         split_files = [f for f in self.files if f.split == split]
         if not split_files:
             there = [s for s in SPLITS if any(f.split == s for f in self.files)]
@@ -166,13 +145,9 @@ class StreamManifest(Manifest):
         return os.path.join(self.data_dir, name)
 
     def vocabulary(self, path: str = "") -> lm_vocabulary.Vocabulary:
-        """The vocabulary of the streams.
+        """The vocabulary of the streams, or another copy of it at `path`.
 
-        Args:
-          path: another copy of it; empty = the data's own.
-
-        Raises:
-          UserError: it is missing, damaged or another one.
+        Raises UserError: it is missing, damaged or another one.
         """
         path = path or self.vocabulary_path()
         vocabulary = lm_vocabulary.load(path, self.options["line_end"])

@@ -27,21 +27,16 @@ LM1B_VOCABULARY = "1b_word_vocab.txt"
 
 @dataclasses.dataclass(frozen=True)
 class Sources:
-    """The text of every split.
+    """The text of every split."""
 
-    Attributes:
-      paths: split -> files, in the order of the stream.
-      ranges: split -> bytes [start, end) of the one file; empty = whole files.
-    """
-
-    paths: dict[str, list[str]]
+    paths: dict[str, list[str]]  # split -> files, in the order of the stream
+    # split -> bytes [start, end) of the one file; empty = whole files
     ranges: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     def plan(self, size: int) -> list[tuple[str, tuple[Block, ...]]]:
         """(split, parts) of all blocks of about `size` bytes.
 
-        Raises:
-          UserError: a split has no text.
+        Raises UserError: a split has no text.
         """
         blocks = []
         for split, paths in self.paths.items():
@@ -66,11 +61,7 @@ def _cut(path: str, start: int, end: int, size: int) -> list[tuple[Block]]:
 
 
 def find(options: LMDataOptions) -> Sources:
-    """The files of a data set.
-
-    Raises:
-      UserError: a file is missing, or is not as long as it must be.
-    """
+    """The files of a data set; UserError: missing, or of a wrong length."""
     if options.dataset == "text":
         globs = {s: getattr(options, f"{s}_glob") for s in SPLITS}
         return Sources(
@@ -173,11 +164,7 @@ def _lm1b(options: LMDataOptions) -> Sources:
 
 
 def vocabulary_file(options: LMDataOptions) -> str:
-    """The vocabulary to use: the given one, or lm1b's own; "" = none.
-
-    Raises:
-      UserError: lm1b's is missing.
-    """
+    """The given vocabulary, or lm1b's own (UserError: missing); "" = none."""
     if (
         options.vocab_file
         or options.dataset != "lm1b"

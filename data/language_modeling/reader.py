@@ -25,11 +25,8 @@ from data.records import dataset
 class StreamReader:
     """Batches of one split as numpy arrays, in chunks of steps.
 
-    Args:
-      training: endless; else every batch of one epoch, in order.
-
-    Raises:
-      UserError: there is no such split, or it is too short.
+    Endless for training; else every batch of one epoch, in order. Raises
+    UserError: there is no such split, or it is too short.
     """
 
     def __init__(
@@ -143,12 +140,8 @@ def make_dataset(
 ) -> tf.data.Dataset:
     """Batches of a split, "train", "valid" or "test".
 
-    Returns:
-      `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
-      `reset_memory` bool [B].
-
-    Raises:
-      UserError: the data or the batch do not fit.
+    `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
+    `reset_memory` bool [B]. Raises UserError: the data or the batch do not fit.
     """
     reader = StreamReader(manifest, split, options, seed, training)
     rows = options.batch_size if options.rows is None else len(options.rows)

@@ -16,39 +16,24 @@ from common.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Reads:
-    """What rows read in some steps.
+    """What rows read in some steps."""
 
-    Attributes:
-      start: int64 [steps, B], first place.
-      length: int64 [steps, B], places; what is missing to T is padding.
-      reset: bool [steps, B], the row's memory is empty before it.
-      epoch: int64 [steps].
-      first: int64 [steps, B], of these places the first that counts; 0 = all.
-    """
-
-    start: np.ndarray
+    start: np.ndarray  # int64 [steps, B], first place
+    # int64 [steps, B], places; what is missing to T is padding
     length: np.ndarray
-    reset: np.ndarray
-    epoch: np.ndarray
+    reset: np.ndarray  # bool [steps, B], the row's memory is empty before it
+    epoch: np.ndarray  # int64 [steps]
+    # int64 [steps, B], of these places the first that counts; 0 = all
     first: np.ndarray | int = 0
 
 
 class Schedule(abc.ABC):
-    """Rows of one stream.
+    """Rows of one stream; UserError: it is too short."""
 
-    `width` is that of the arrays: the longest segment, T where all have one
-    length.
-
-    Attributes:
-      steps_per_epoch: steps until every place that is read was read once by
-        some row (about: `Circular` rows have no common epoch).
-
-    Raises:
-      UserError: the stream is too short.
-    """
-
+    # until every place that is read was read once by some row (about:
+    # `Circular` rows have no common epoch)
     steps_per_epoch: int
-    width: int
+    width: int  # of the arrays: the longest segment; T where all are as long
 
     def __init__(self, tokens: int, batch_size: int, seq_len: int):
         self.places = tokens - 1

@@ -48,11 +48,7 @@ class StreamData:
         count_mark_pairs: bool,
         stride: int = 1,
     ) -> Callable:
-        """`params -> tf.data.Dataset`, the split once.
-
-        Raises:
-          UserError: there is no such split.
-        """
+        """`params -> tf.data.Dataset`, the split once; UserError: no split."""
         self.manifest.select(split)
         return self._batches(
             split,
@@ -64,11 +60,7 @@ class StreamData:
         )
 
     def check_length(self, split: str, seq_len: int) -> None:
-        """A segment must fit into a split.
-
-        Raises:
-          UserError: it is longer; or there is no such split.
-        """
+        """UserError: a segment does not fit into a split; no such split."""
         tokens = self.manifest.split_counts(split).tokens
         if tokens <= seq_len:
             raise UserError(
@@ -96,13 +88,9 @@ class StreamData:
         }
 
     def check_model(self, extra: dict, where: str) -> None:
-        """A model's vocabulary must be that of the data.
+        """UserError: a model's vocabulary is not that of the data.
 
-        Args:
-          extra: of the model's configuration; without a hash nothing is known.
-
-        Raises:
-          UserError: it is another one.
+        Where `extra` of its configuration has no hash nothing is known.
         """
         known = extra.get("vocabulary_sha256")
         if known:
@@ -136,8 +124,7 @@ class StreamData:
 def open_data(data_dir: str) -> StreamData:
     """The data and their vocabulary, checked against each other.
 
-    Raises:
-      UserError: no data of this kind, or a foreign or damaged vocabulary.
+    Raises UserError: no data of this kind, or a foreign or damaged vocabulary.
     """
     manifest = StreamManifest.load(data_dir)
     vocabulary = manifest.vocabulary()

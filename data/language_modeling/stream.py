@@ -31,8 +31,7 @@ class TokenStream:
     def read(self, start: int, count: int) -> np.ndarray:
         """Tokens start .. start + count - 1: int32 [count].
 
-        Raises:
-          UserError: a record that is not as the manifest says.
+        Raises UserError: a record that is not as the manifest says.
         """
         parts = [
             self.read_file(self.record_files[index], first, size)
@@ -64,10 +63,9 @@ class TokenStream:
         return ids[which, inside].astype(np.int32)
 
     def records(self, file: StreamFile, numbers: np.ndarray) -> dict:
-        """Decoded records of one file, by ascending numbers; checked.
+        """Decoded records of one file, by ascending numbers.
 
-        Raises:
-          UserError: a record that is not as the manifest says.
+        Raises UserError: a record that is not as the manifest says.
         """
         path = os.path.join(self.manifest.data_dir, file.name)
         layout = self.manifest.format
@@ -116,15 +114,10 @@ class TokenStream:
 class ShuffledStream:
     """The tokens of one split with its sentences in an order drawn per epoch.
 
-    Blocks are read in a drawn order, and the sentences of each block in another:
-    what is drawn is a function of seed, epoch and block. A sentence ends where a
-    line does.
-
-    Args:
-      readers: rows that read at once, each somewhere else.
-
-    Raises:
-      UserError: text without line ends.
+    Blocks are read in a drawn order, and the sentences of each block in
+    another: what is drawn is a function of seed, epoch and block. A sentence
+    ends where a line does; UserError: text without line ends. `readers` rows
+    read at once, each somewhere else.
     """
 
     def __init__(self, stream: TokenStream, seed: int, readers: int):

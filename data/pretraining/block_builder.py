@@ -31,16 +31,13 @@ _EXPLICIT = 16  # records with explicit masks that are made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
-    """What all workers share.
-
-    Attributes:
-      duplicates: numbers of the documents of each block that came before;
-        blocks that are read again are not among them.
-      readings: what each block is a reading of; empty = its own, whole.
-    """
+    """What all workers share."""
 
     segments_per_lane: dict[str, int]
+    # numbers of the documents of each block that came before; blocks that are
+    # read again are not among them
     duplicates: dict[int, tuple[int, ...]]
+    # what each block is a reading of; empty = its own, whole
     readings: tuple[Reading, ...] = ()
 
     def reading(self, block: int) -> Reading:

@@ -40,8 +40,7 @@ def build(options: BuildOptions, log=print) -> PretrainingManifest:
 class TwoSegments(BuildLayout):
     """The layout `[reuse | A SEP B SEP CLS]` in lanes, with targets and orders.
 
-    Raises:
-      UserError: the vocabulary or the input files cannot be read.
+    Raises UserError where the vocabulary or the input files cannot be read.
     """
 
     block_builder = BlockBuilder
@@ -189,13 +188,9 @@ def segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
 def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
     """Nats per target token without any context.
 
-    Args:
-      train: int [V], how often each id is a target of the train split.
-      dev: int [V], of the dev split.
-
-    Returns:
-      `train_entropy`, and `dev_cross_entropy` under the train distribution
-      with one added to every count (None without a dev split).
+    From int [V], how often each id is a target of a split: `train_entropy`, and
+    `dev_cross_entropy` under the train distribution with one added to every
+    count (None without a dev split).
     """
     total = max(int(train.sum()), 1)
     p = train[train > 0] / total
@@ -219,10 +214,8 @@ def write_batches(manifest: PretrainingManifest) -> PretrainingManifest:
 
     One file per pass holds one epoch: record n is row n mod B of step n div B,
     the forward rows first, in the lane order of the build's seed; read in
-    sequence it needs no lanes. A row without a lane is an empty record.
-
-    Raises:
-      UserError: the batch does not divide by the directions.
+    sequence it needs no lanes. A row without a lane is an empty record. Raises
+    UserError where the batch does not divide by the directions.
     """
     rows = manifest.options["materialize_batches"]
     batch_files = []

@@ -11,10 +11,9 @@ _LEFT_OUT = ("short", "symbols", "duplicate", "weight")
 
 
 def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
-    """Refuses records that would fill training with empty rows.
+    """UserError where over `max_empty_share` of the train records are empty.
 
-    Raises:
-      UserError: more than `max_empty_share` of the train records are empty.
+    They would fill training with empty rows.
     """
     share = manifest.empty_share("train")
     if share <= options.max_empty_share:

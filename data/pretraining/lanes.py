@@ -35,14 +35,11 @@ _LENGTHS = ("reuse_tokens", "a_tokens", "b_tokens", "label", "targets")
 class LaneReader:
     """Global batches of `common.contract.schema` as dicts of numpy arrays.
 
-    Attributes:
-      rows: rows of a batch that are read, B or as many as `options.rows`.
-      segments: records of a lane.
-      steps_per_epoch: steps until every lane was read once; the rows that have
-        no lane left then are empty (`repeat=False`) or begin the next epoch.
-
-    Raises:
-      UserError: the batch does not divide, or there are fewer lanes than rows.
+    `rows` of a batch are read, B or as many as `options.rows`; `segments` is
+    the records of a lane. After `steps_per_epoch` every lane was read once; the
+    rows that have no lane left then are empty (`repeat=False`) or begin the
+    next epoch. Raises UserError where the batch does not divide, or there are
+    fewer lanes than rows.
     """
 
     def __init__(self, manifest: PretrainingManifest, options: ReaderOptions):
@@ -140,9 +137,8 @@ class LaneReader:
     def chunks(self) -> Iterator[dict[str, np.ndarray]]:
         """Runs of steps from `start_step` on: arrays [steps, rows, ...].
 
-        Raises:
-          UserError: a record that is not as the manifest says, by file and
-            number.
+        UserError names file and number of a record that is not as the manifest
+        says.
         """
         number, skip = self.chunk_of(self.options.start_step)
         while self.num_chunks is None or number < self.num_chunks:
@@ -194,9 +190,8 @@ class LaneReader:
     def read_raw(self, period: int, first: int, count: int):
         """The records of `count` steps of a period, from segment `first` on.
 
-        Returns:
-          records uint8 [rows, count, record_size] (zero where a row has no
-          lane), the rows' lanes, and (file, lane in it, record) per row.
+        uint8 [rows, count, record_size] (zero where a row has no lane), the
+        rows' lanes, and (file, lane in it, record) per row.
         """
         lanes = self.lanes_of(period)
         shape = (self.rows, count, self.format.record_size)

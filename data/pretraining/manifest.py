@@ -46,20 +46,7 @@ def _option(name: str) -> property:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingManifest(Manifest):
-    """What a directory of pretraining data holds.
-
-    Attributes:
-      word_starts: bool [V], pieces that begin a word.
-      segments_per_lane: S per split.
-      unigram: `train_entropy`, nats per target token of the train targets'
-        own distribution; `dev_cross_entropy` of the dev targets under it,
-        None without a dev split.
-      batches: files of `--materialize_batches`: name, rows, records, bytes,
-        sha256.
-      text_settings: how text was handled, as the vocabulary says; None in
-        manifests of before, see `text`.
-      sources: weight and counts of each named source of the text.
-    """
+    """What a directory of pretraining data holds."""
 
     KIND: ClassVar[str] = "pretraining"
     COMMAND: ClassVar[str] = "python -m data.create_pretraining_data"
@@ -71,11 +58,17 @@ class PretrainingManifest(Manifest):
 
     spiece_sha256: str
     symbols: SymbolIds
-    word_starts: np.ndarray
-    segments_per_lane: dict[str, int]
+    word_starts: np.ndarray  # bool [V], pieces that begin a word
+    segments_per_lane: dict[str, int]  # S per split
+    # `train_entropy`, nats per target token of the train targets' own
+    # distribution; `dev_cross_entropy` of the dev targets under it, None
+    # without a dev split
     unigram: dict[str, float | None]
+    # files of `--materialize_batches`: name, rows, records, bytes, sha256
     batches: tuple[dict, ...] = ()
+    # as the vocabulary says; None in manifests of before, see `text`
     text_settings: dict | None = None
+    # weight and counts of each named source of the text
     sources: dict[str, dict] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
@@ -134,10 +127,7 @@ class PretrainingManifest(Manifest):
         return sum(f.lanes for f in self.select(split, direction, 0))
 
     def target_rates(self, split: str) -> tuple[float, float | None]:
-        """Wanted and found targets per text token.
-
-        The second is None where it is not known: format 1, or no such split.
-        """
+        """Targets per token, wanted and found (None: format 1, no split)."""
         wanted = self.options["mask_beta"] / self.options["mask_alpha"]
         split_files = [f for f in self.files if f.split == split]
         tokens = sum(f.tokens for f in split_files)

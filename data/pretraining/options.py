@@ -38,8 +38,7 @@ class BuildOptions:
     """How text becomes lanes of records. Every field but the last group is
     part of the data's identity and stored in the manifest.
 
-    Attributes:
-      text: what is said about text handling; the vocabulary's record rules.
+    `text` is what is said about text handling; the vocabulary's record rules.
     """
 
     input_glob: str = setting(

@@ -23,14 +23,10 @@ from data.records import dataset
 def make_dataset(
     data_dir: str | PretrainingManifest, options: ReaderOptions
 ) -> tf.data.Dataset:
-    """Global batches.
+    """Global batches: dicts of tensors [B, ...], forward rows first.
 
-    Returns:
-      Dicts of tensors [B, ...], forward rows first; endless unless `repeat` is
-      False.
-
-    Raises:
-      UserError: the data or the batch do not fit.
+    Endless unless `repeat` is False. Raises UserError where the data or the
+    batch do not fit.
     """
     manifest = data_dir
     if isinstance(data_dir, str):

@@ -23,11 +23,7 @@ _BAR = 40
 def read_records(
     manifest: PretrainingManifest, file: LaneFile, first: int, count: int
 ) -> dict[str, np.ndarray]:
-    """Records of one file, checked.
-
-    Raises:
-      UserError: the file ends before, or a checksum is wrong.
-    """
+    """Records of a file; UserError: it ends before or a checksum is wrong."""
     path = os.path.join(manifest.data_dir, file.name)
     with files.open_binary(path) as f:
         raw = manifest.format.read(f, path, first, count)
@@ -62,8 +58,7 @@ def all_records(
 def find_record(manifest: PretrainingManifest, options: InspectOptions):
     """The arrays of the record that the options name, n = 1.
 
-    Raises:
-      UserError: there is no such lane or segment.
+    Raises UserError where there is no such lane or segment.
     """
     per_lane = manifest.segments_per_lane[options.split]
     if options.segment >= per_lane:
@@ -250,12 +245,10 @@ def _check_records(manifest, row, path, first, per_lane) -> None:
 class Statistics:
     """What `--mode=statistics` draws.
 
-    Attributes:
-      rate: float [T], targets per real token by position.
-      span_lengths: int [n], spans of 1, 2, ... pieces.
-      document_lengths: int, tokens between `<eod>`s of a lane's reuse parts.
-      slots: int [P + 1], records by used target slots.
-      empty_share: share of the split's records without text.
+    `rate` is float [T], targets per real token by position; `span_lengths` int
+    [n], spans of 1, 2, ... pieces; `document_lengths` int, tokens between
+    `<eod>`s of a lane's reuse parts; `slots` int [P + 1], records by used
+    target slots; `empty_share` the share of the split's records without text.
     """
 
     def __init__(self, manifest: PretrainingManifest, options: InspectOptions):

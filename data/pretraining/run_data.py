@@ -20,23 +20,19 @@ from data.records.manifest import FILE_NAME
 
 @dataclasses.dataclass(frozen=True)
 class RunData:
-    """What a run trains on and what it is evaluated on.
-
-    Attributes:
-      held_out: (manifest, split) to evaluate on, or None.
-      vocabulary: the SentencePiece file of the data, None where no copy lies
-        beside them and none was given.
-    """
+    """What a run trains on and what it is evaluated on."""
 
     manifest: PretrainingManifest
+    # (manifest, split) to evaluate on
     held_out: tuple[PretrainingManifest, str] | None = None
+    # the SentencePiece file of the data; None where no copy lies beside them
+    # and none was given
     vocabulary: Vocabulary | None = None
 
     def train_batches(self, seed: int, **reader) -> Callable:
         """`params -> tf.data.Dataset` of endless global batches.
 
-        Raises:
-          UserError: draws that the data do not allow.
+        Raises UserError: draws that the data do not allow.
         """
         drawn = {k: v for k, v in reader.items() if k.startswith("resample_")}
         check_sampler(self.manifest, **drawn)
@@ -63,10 +59,7 @@ class RunData:
         }
 
     def of_data(self) -> Vocabulary:
-        """Hash and text settings that the records were built with.
-
-        Its content is empty where no copy of the file is at hand.
-        """
+        """Hash and text settings of the records; no content without a copy."""
         path = os.path.join(self.manifest.data_dir, FILE_NAME)
         sha256, text = self.manifest.spiece_sha256, self.manifest.text
         content = self.vocabulary.content if self.vocabulary else b""
@@ -128,15 +121,14 @@ def open_data(
 ) -> RunData:
     """The data, checked against what the user gave.
 
+    Raises UserError where there are none, or they differ from the flags, the
+    vocabulary or each other.
+
     Args:
       wanted: manifest property -> value that it must have.
       spiece_model_file: must be the file of the data; None = the copy beside
         them, if there is one.
       eval_data_dir: held-out data; None = the dev split, if there is one.
-
-    Raises:
-      UserError: no data, or they differ from the flags, the vocabulary or each
-        other.
     """
     manifest = PretrainingManifest.load(data_dir)
     manifest.require(**wanted)

@@ -27,9 +27,8 @@ def run(
 ) -> None:
     """Builds blocks and waits until all are there.
 
-    Raises:
-      UserError: Beam is not installed, does not take its options, or what a
-        worker raised.
+    Raises UserError: Beam is not installed, does not take its options, or what
+    a worker raised.
     """
     beam = optional.load(
         "apache_beam", "--runner=beam", "requirements-beam.txt"

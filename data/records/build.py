@@ -138,8 +138,7 @@ def _finished_block(output_dir: str, block: int) -> dict | None:
 def _text_hashes(summaries: list[dict]) -> tuple[str, ...]:
     """SHA-256 of the text of each block, the same wherever it was read.
 
-    Raises:
-      UserError: a neighbour was read before or after its text was changed.
+    Raises UserError: a neighbour was read before or after its text was changed.
     """
     digest_of = {
         str(s["block"]): s["made_of"][str(s["block"])] for s in summaries

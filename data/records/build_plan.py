@@ -53,8 +53,7 @@ def versions() -> dict:
 def check_folder(path: str, record: dict) -> bool:
     """Whether a folder holds this very build, finished, by all but the text.
 
-    Raises:
-      UserError: it holds another build or other files.
+    Raises UserError: it holds another build or other files.
     """
     record_there = read_json(os.path.join(path, PLAN_NAME))
     if record_there is None:
@@ -75,11 +74,7 @@ def check_folder(path: str, record: dict) -> bool:
 
 
 def check_finished_text(layout: BuildLayout, blocks) -> None:
-    """Compares the text with the one that a finished build was made of.
-
-    Raises:
-      UserError: the first block whose text is another.
-    """
+    """UserError names the first block whose text a finished build had not."""
     options = layout.options
     stored = layout.manifest.load(options.output_dir).text_sha256
     digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)
@@ -213,12 +208,10 @@ def find_duplicates(
 ) -> dict[int, tuple[int, ...]]:
     """Numbers of the documents of each block that came before.
 
-    White space does not count.
-
-    Args:
-      stored: the plan; holds what was found, and of which text.
-      shares: of each block's documents that are read; () = all. A text's copy
-        in a block of a larger share counts as the first, lest it be lost.
+    White space does not count. The plan, `stored`, holds what was found, and of
+    which text. Of each block `shares` of the documents are read; () = all: a
+    text's copy in a block of a larger share counts as the first, lest it be
+    lost.
     """
     if "duplicates" in stored:
         digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)

@@ -14,7 +14,10 @@ def make_dataset(
     start_step: int,
     prefetch: int,
 ) -> tf.data.Dataset:
-    """Batches from a step on, read in the background.
+    """Batches from a step on, read in the background: dicts of tensors.
+
+    A `UserError` of the data is the text of the `tf.errors` that tf.data raises
+    (`training.step.guards`).
 
     Args:
       reader: gives batches in chunks of steps, each a function of its number
@@ -22,10 +25,6 @@ def make_dataset(
         chunk and the steps in it before; `num_chunks`, None without an end.
       fields: name -> shape of one batch and dtype.
       prefetch: batches kept ready; 0 = none.
-
-    Returns:
-      Dicts of tensors; a `UserError` of the data is the text of the
-      `tf.errors` that tf.data raises (`training.step.guards`).
     """
 
     def read(number: np.ndarray) -> list[np.ndarray]:

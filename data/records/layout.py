@@ -35,20 +35,15 @@ class Plan:
 
 
 class BuildLayout(abc.ABC):
-    """One build of one kind of records.
-
-    Attributes:
-      block_builder: class whose objects build blocks in workers, made of
-        `options` and the plan (`BlockBuilder`).
-      manifest: class of what a finished folder holds.
-      token_count: name in the summaries' counts of the log's tokens.
-    """
+    """One build of one kind of records."""
 
     options: FactoryOptions
     paths: Sequence[str]
+    # its objects build blocks in workers, made of `options` and the plan
+    # (`BlockBuilder`)
     block_builder: ClassVar[type]
-    manifest: ClassVar[type[Manifest]]
-    token_count: ClassVar[str]
+    manifest: ClassVar[type[Manifest]]  # of what a finished folder holds
+    token_count: ClassVar[str]  # name in the summaries' counts
 
     def tokens(self, summaries: Sequence[dict]) -> int:
         """Tokens of finished blocks."""
@@ -64,11 +59,7 @@ class BuildLayout(abc.ABC):
 
     @abc.abstractmethod
     def plan_blocks(self) -> list[tuple[Block, ...]]:
-        """The parts of all blocks.
-
-        Raises:
-          UserError: there is no text at all.
-        """
+        """The parts of all blocks; UserError: there is no text at all."""
 
     @abc.abstractmethod
     def make_plan(
@@ -78,19 +69,14 @@ class BuildLayout(abc.ABC):
         save: Callable[[], None],
         log: Callable[[str], None],
     ) -> Plan:
-        """Goes on with a plan or makes one.
+        """Goes on with a plan, `stored` in `plan.json`, or makes one.
 
-        Args:
-          stored: what `plan.json` holds; what is to be kept is added here.
+        What is to be kept is added to `stored`.
         """
 
     @abc.abstractmethod
     def check(self, summaries: Sequence[dict]) -> None:
-        """Looks at all blocks before a manifest is made.
-
-        Raises:
-          UserError: nothing can be done with this text.
-        """
+        """UserError where nothing can be done with the text of all blocks."""
 
     @abc.abstractmethod
     def make_manifest(
@@ -102,8 +88,7 @@ class BuildLayout(abc.ABC):
     def finish(self, manifest: Manifest, log) -> Manifest:
         """Writes what lies beside the records; says what was built.
 
-        Returns:
-          The manifest to be written, with all files that are to be kept.
+        The manifest to be written has all files that are to be kept.
         """
 
 
@@ -142,9 +127,8 @@ class BlockBuilder(abc.ABC):
     def write_block(self, block: int) -> dict:
         """Writes the files of a block.
 
-        Returns:
-          JSON values: `files`, dicts of the fields of the manifest's record
-          files, and what the layout's manifest is made of.
+        JSON values: `files`, dicts of the fields of the manifest's record
+        files, and what the layout's manifest is made of.
         """
 
     def read(self, block: int) -> list[corpus.Document]:
@@ -176,8 +160,7 @@ class BlockBuilder(abc.ABC):
     ) -> dict:
         """Writes arrays of records, in order, as one file.
 
-        Returns:
-          `bytes` and `sha256` of the file.
+        Gives its `bytes` and `sha256`.
         """
         digest, size = hashlib.sha256(), 0
         path = os.path.join(self.options.output_dir, name)

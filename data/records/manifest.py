@@ -49,12 +49,7 @@ class RecordFile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a data directory holds.
-
-    Attributes:
-      options: the builder's identity.
-      text_sha256: of the text of each block.
-    """
+    """What a data directory holds."""
 
     KIND: ClassVar[str]
     COMMAND: ClassVar[str]
@@ -62,12 +57,12 @@ class Manifest:
     READ_VERSIONS: ClassVar[tuple[int, ...]]
 
     data_dir: str
-    options: dict[str, Any]
+    options: dict[str, Any]  # the builder's identity
     vocab_size: int
     versions: dict[str, str]
     counts: dict[str, Any]
     files: tuple[RecordFile, ...]
-    text_sha256: tuple[str, ...] = ()
+    text_sha256: tuple[str, ...] = ()  # of the text of each block
     format_version: int
 
     def sizes(self) -> list[tuple[str, int]]:
@@ -82,8 +77,7 @@ class Manifest:
     def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
         """The constructor's arguments from JSON values.
 
-        Raises:
-          KeyError, TypeError, ValueError: they are not as `pack` gave them.
+        KeyError, TypeError, ValueError: they are not as `pack` gave them.
         """
         return value | {"text_sha256": tuple(value.get("text_sha256", ()))}
 
@@ -108,13 +102,9 @@ class Manifest:
         files.write_json(path, self.to_json())
 
     def require(self, **wanted) -> None:
-        """Compares what a user gave with what the data are.
+        """UserError names all fields that differ, wanted and found.
 
-        Args:
-          **wanted: manifest properties or option names; None is not compared.
-
-        Raises:
-          UserError: all fields that differ, wanted and found.
+        `wanted`: manifest properties or option names; None is not compared.
         """
         wrong = []
         for name, value in wanted.items():
@@ -129,11 +119,7 @@ class Manifest:
             )
 
     def verify_sizes(self) -> None:
-        """Checks that every file is there with its size.
-
-        Raises:
-          UserError: the first file that is not.
-        """
+        """UserError names the first file that is missing or of another size."""
         for name, wanted in self.sizes():
             path = os.path.join(self.data_dir, name)
             try:
@@ -153,9 +139,8 @@ class Manifest:
     def load(cls, data_dir: str, verify: bool = True) -> Self:
         """Reads and checks the manifest of a data directory.
 
-        Raises:
-          UserError: no manifest, another kind or version, a field that is
-            missing or wrong, a file that is missing or of another size.
+        Raises UserError: no manifest, another kind or version, a field that is
+        missing or wrong, a file that is missing or of another size.
         """
         path = os.path.join(data_dir, FILE_NAME)
         value = _read(data_dir, cls.COMMAND)
@@ -187,11 +172,7 @@ class Manifest:
 
 
 def kind_of(data_dir: str) -> str:
-    """The `KIND` of the manifest of a data directory.
-
-    Raises:
-      UserError: there is none.
-    """
+    """The `KIND` of a data directory's manifest; UserError: there is none."""
     value = _read(data_dir, "python -m data.create_pretraining_data")
     return str(value.get("kind", _FIRST_KIND))
 

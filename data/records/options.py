@@ -23,8 +23,7 @@ class FactoryOptions(Protocol):
 def identity(options: FactoryOptions, *apart: str) -> dict:
     """What equal data share: the options but for how a build was run.
 
-    Args:
-      *apart: fields, most of them paths, that are left out, too.
+    Without the fields `apart`, most of them paths.
     """
     value = dataclasses.asdict(options)
     for name in ("output_dir", "num_workers", "runner", "beam_options", *apart):

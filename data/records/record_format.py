@@ -67,14 +67,10 @@ def ids_dtype(vocab_size: int) -> str:
 
 
 class RecordFormat:
-    """The records of one data set.
+    """The records of one data set; `features` stand in the file's order.
 
-    Args:
-      features: in file order.
-
-    Attributes:
-      data_size: bytes of one serialised Example.
-      record_size: with length and checksums.
+    `data_size` is the bytes of one serialised Example, `record_size` those with
+    length and checksums.
     """
 
     def __init__(self, features: Sequence[Feature]):
@@ -147,11 +143,7 @@ class RecordFormat:
         return int(np.argmax(wrong)), what
 
     def read(self, f: IO[bytes], path: str, first: int, n: int) -> np.ndarray:
-        """Records first..first+n-1 of an open file.
-
-        Raises:
-          UserError: the file ends before.
-        """
+        """Records first..first+n-1 of a file; UserError: it ends before."""
         f.seek(first * self.record_size)
         data = f.read(n * self.record_size)
         whole = len(data) // self.record_size
@@ -188,11 +180,9 @@ def _advance_tables(num_bytes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _advance(state: np.ndarray, num_bytes: int, spare) -> None:
-    """Moves registers through zero bytes, in place.
+    """Moves registers, `state` uint32 [n], through zero bytes, in place.
 
-    Args:
-      state: uint32 [n].
-      spare: uint32 [n] and intp [n] that it may write to.
+    `spare`: uint32 [n] and intp [n] that it may write to.
     """
     low, high = _advance_tables(num_bytes)
     other, index = spare

@@ -1,9 +1,13 @@
 """How long a pretraining stays on the unigram plateau."""
 
+import json
+
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from studies import plateau
+from studies.runner.study_file import load, path_of
 from training.reporting.loss_log import LossLog
 
 
@@ -25,3 +29,25 @@ def test_a_run_that_never_leaves_counts_all_its_steps(tmp_path):
     LossLog(str(tmp_path), 0).append(1, ["loss"], losses)
     found = plateau.measured(str(tmp_path), 6.5)
     assert found == {"step": 50, "share": 1.0, "left": 0, "gain": 0.25}
+
+
+def test_rows_of_the_study_differ_in_settings_alone():
+    options = load(path_of("plateau"), {"out": "OUT", "text": "TEXT"})
+    assert options.pretrain_seeds == 5 and options.tasks["plateau"].in_place
+    flags = options.pretrain.flags
+    by_key = {row.key: flags | row.pretrain for row in options.rows}
+    assert by_key["bert"]["init_std"] == 0.02
+    for name, values in by_key.items():
+        assert values["d_model"] == 128 and values["train_steps"] == 800, name
+    single = [row.key for row in options.rows if row.records]
+    assert single == ["single", "xlnet-single"]
+
+
+def test_the_command_reads_the_run_and_refuses_others(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    with pytest.raises(UserError, match="wanted the --model_dir of a run"):
+        plateau.write(str(run))
+    (run / "run.json").write_text(json.dumps({"flags": {}}))
+    with pytest.raises(UserError, match="wanted `data_dir` among the flags"):
+        plateau.write(str(run))

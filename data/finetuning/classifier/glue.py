@@ -21,32 +21,27 @@ BINARY = ("0", "1")
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
-
-    Attributes:
-      texts: header names of the segments.
-      label: header name of the label.
-      labels: class names in official order; empty for regression.
-      metrics: names in `data.finetuning.metrics`; the first one picks checkpoints.
-      dev: split name -> file stem; test: likewise.
-      submission: split name -> file stem of the submission.
-      columns: names for files without a header (None: read the header).
-      elsewhere: test split -> files of it below GLUE's own folder.
-    """
+    """One task."""
 
     name: str
-    texts: tuple[str, ...]
-    label: str
+    texts: tuple[str, ...]  # header names of the segments
+    label: str  # header name of the label
+    # class names in official order; empty for regression
     labels: tuple[str, ...]
+    # names in `data.finetuning.metrics`; the first one picks checkpoints
     metrics: tuple[str, ...]
+    # split name -> file stem; so is `test`
     dev: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"dev": "dev"}
     )
     test: dict[str, str] = dataclasses.field(
         default_factory=lambda: {"test": "test"}
     )
+    # split name -> file stem of the submission
     submission: dict[str, str] = dataclasses.field(default_factory=dict)
+    # names for files without a header (None: read the header)
     columns: tuple[str, ...] | None = None
+    # test split -> files of it below GLUE's own folder
     elsewhere: dict[str, tuple[str, ...]] = dataclasses.field(
         default_factory=dict
     )
@@ -112,8 +107,7 @@ GLUE = {task.name.lower(): task for task in _TASKS}
 def split_path(task: GlueTask, data_dir: str, split: str) -> str | None:
     """The file of `split`, in `data_dir` or in its folder of the task's name.
 
-    Raises:
-      UserError: a train file that is not there.
+    Raises UserError: a train file that is not there.
     """
     stem = {"train": "train", **task.dev, **task.test}.get(split)
     if stem is None:

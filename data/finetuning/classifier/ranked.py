@@ -90,15 +90,10 @@ class QuestionTask(_RankedTask):
 
 @dataclasses.dataclass(frozen=True)
 class _Candidates:
-    """The rows of a split of WNLI.
+    """The rows of a split of WNLI."""
 
-    Attributes:
-      schemas: of every row, candidates of a pronoun once.
-      row_of: row of every example; -1 where it is no schema.
-    """
-
-    schemas: list[schemas.Schema]
-    row_of: list[int]
+    schemas: list[schemas.Schema]  # of every row, candidates of a pronoun once
+    row_of: list[int]  # row of every example; -1 where it is no schema
 
     @property
     def keys(self) -> list[tuple]:
@@ -197,9 +192,8 @@ def candidate_table(
 ) -> FeatureTable:
     """`schemas.table` of candidates whose pieces are all hidden and summed.
 
-    Raises:
-      UserError: a candidate of more pieces than the objective sums or a row
-        holds: its probability would be that of a part.
+    Raises UserError: a candidate of more pieces than the objective sums or a
+    row holds: its probability would be that of a part.
     """
     most = min(MOST_PIECES, max_length - 2)
     for schema, (_, candidate, _) in zip(rows, tokenized, strict=True):
@@ -249,10 +243,9 @@ def groups_of(keys: Sequence[Hashable]) -> list[list[int]]:
 
 
 def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
-    """Every right row with every wrong one of its group.
+    """Every right row with every wrong one of its group: (right, wrong).
 
-    Returns:
-      (right row, wrong row); (row, row) for each of a group that has no pair.
+    (row, row) for each of a group that has no pair.
     """
     row_pairs = []
     for rows in groups_of(keys):
@@ -264,13 +257,9 @@ def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
 
 
 def paired(table: FeatureTable, chosen: Sequence[tuple]) -> FeatureTable:
-    """Examples of two rows each.
+    """Examples of two rows each, the `chosen` two of the table.
 
-    Args:
-      chosen: two of its rows for each example.
-
-    Returns:
-      Columns of the first row, and `RIVAL` float32 [N].
+    Columns of the first row, and `RIVAL` float32 [N].
     """
     first = np.array([pair[0] for pair in chosen], np.int64)  # [N]
     second = np.array([pair[1] for pair in chosen], np.int64)

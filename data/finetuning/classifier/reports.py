@@ -169,11 +169,9 @@ def prediction_rows(
 ) -> list[list[str]]:
     """Header and one row per example: guid, prediction, probabilities.
 
-    Classification has a column per class, multi-label too; regression only
-    the value. Texts in the header keep tabs out.
-
-    Args:
-      threshold: of several labels, probabilities above it are labels.
+    Classification has a column per class, multi-label too; regression only the
+    value. Texts in the header keep tabs out. Of several labels, those are given
+    whose probabilities are above `threshold`.
     """
     if kind.head == "regression":
         rows = [["guid", "prediction"]]

@@ -35,16 +35,11 @@ _CHUNK = 2  # words after an article
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """A premise with its pronoun taken out.
+    """A premise with its pronoun taken out."""
 
-    Attributes:
-      before, after: the text around the pronoun.
-      candidate: what the hypothesis puts there.
-    """
-
-    before: str
-    candidate: str
-    after: str
+    before: str  # the text before the pronoun
+    candidate: str  # what the hypothesis puts there
+    after: str  # the text after the pronoun
 
     @property
     def key(self) -> tuple[str, str]:
@@ -122,14 +117,11 @@ def table(
     max_length: int,
     ids: symbols.SymbolIds,
 ) -> FeatureTable:
-    """Rows `before candidate after SEP CLS`, the candidate hidden.
+    """Rows `before candidate after SEP CLS` of T tokens, the candidate hidden.
 
-    Args:
-      max_length: T; what is too much is cut at the beginning, then at the end.
-
-    Returns:
-      With the token column `ranks` int32: 0, 1, ... in the candidate from left
-      to right, -1 elsewhere.
+    What is too much is cut at the beginning, then at the end. With the token
+    column `ranks` int32: 0, 1, ... in the candidate from left to right, -1
+    elsewhere.
     """
     rows, ranks = [], []
     for before, candidate, after in tokenized:

@@ -77,18 +77,12 @@ def task_names() -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationSet:
-    """One task with its labels settled.
-
-    Attributes:
-      head: a key of `common.contract.schema.HEAD_FIELDS`.
-      labels: class names in the order of the logits.
-      metric_names: the first picks the best checkpoint.
-    """
+    """One task with its labels settled."""
 
     name: str
-    head: str
-    labels: tuple[str, ...]
-    metric_names: tuple[str, ...]
+    head: str  # a key of `common.contract.schema.HEAD_FIELDS`
+    labels: tuple[str, ...]  # class names in the order of the logits
+    metric_names: tuple[str, ...]  # the first picks the best checkpoint
     options: ClassifierDataOptions
 
     @property
@@ -137,8 +131,7 @@ class ClassificationSet:
     ) -> list[TextExample]:
         """Examples of a split, in file order.
 
-        Raises:
-          UserError: the split is missing or empty, or see `BadRows`.
+        Raises UserError: the split is missing or empty, or see `BadRows`.
         """
         known = self.label_ids or None
         source = "train" if self._is_held_out(split) else split
@@ -204,9 +197,8 @@ class ClassificationSet:
     ) -> dict[str, float]:
         """The task's metrics, logits `[N, Y]` in input order.
 
-        Args:
-          threshold: of several labels, where one was given or found; the
-            metrics with it are named `best_...`.
+        Where a threshold of several labels was given or found, the metrics with
+        it are named `best_...`.
         """
         if self.head == "regression":
             return metrics.regression_metrics(logits, labels)
@@ -256,11 +248,7 @@ class ClassificationSet:
 
 
 def open_set(options: ClassifierDataOptions) -> ClassificationSet:
-    """Looks the name up and settles the labels.
-
-    Raises:
-      UserError: an unknown name, or labels that cannot be settled.
-    """
+    """Looks the name up and settles the labels; UserError where it cannot."""
     name = canonical_name(options.task_name)
     if name == "trec" and _has(options.data_dir, "tsv"):
         name = "tsv"  # the set as a table with a header

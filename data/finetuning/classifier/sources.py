@@ -25,11 +25,8 @@ def read_table(
 ) -> list[TextExample]:
     """Rows of a TSV, CSV or JSONL file (by its extension).
 
-    Args:
-      need_label: False reads a file without labels (prediction).
-
-    Raises:
-      UserError: see `BadRows`, or the header lacks a wanted column.
+    Prediction needs no labels. Raises UserError: see `BadRows`, or the header
+    lacks a wanted column.
     """
     if table_columns.is_json_lines(path):
         rows = _jsonl_rows(path, options, bad, need_label)
@@ -174,9 +171,8 @@ def read_topic_csv(
 ) -> list[TextExample]:
     """The CSVs of Yelp, DBpedia, AG and Amazon: class number, then text.
 
-    Args:
-      text_fields: columns of text after the class; they are joined.
-      escapes: a key of `ESCAPES`; the sets do not share one way.
+    The columns of text after the class, so many, are joined. `escapes` is a key
+    of `ESCAPES`; the sets do not share one way.
     """
     undo = ESCAPES[escapes]
 
@@ -203,9 +199,7 @@ def read_trec(
 ) -> list[TextExample]:
     """TREC's question files: lines `COARSE:fine question`, UTF-8 or Latin-1.
 
-    Args:
-      fine: the label is `COARSE:fine` and not `COARSE`.
-      need_label: False leaves the labels out (prediction).
+    The label is `COARSE:fine` with `fine`, else `COARSE`.
     """
 
     def rows():
@@ -234,12 +228,8 @@ def read_tfds(
     """All examples of a split of `tensorflow_datasets` in the stored order.
 
     Needs that package and, the first time, a network. The columns are features.
-
-    Args:
-      split: "train", "dev" (validation, else test) or a name of the set.
-
-    Raises:
-      UserError: the package or the set is not there, or see `BadRows`.
+    A split is "train", "dev" (validation, else test) or a name of the set.
+    Raises UserError: the package or the set is not there, or see `BadRows`.
     """
     try:
         import tensorflow_datasets as tfds

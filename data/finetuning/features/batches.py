@@ -23,21 +23,16 @@ BLOCK = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """Sets that lie one after the other and are drawn by weight.
+    """Sets that lie one after the other and are drawn by weight."""
 
-    Attributes:
-      sizes: examples of each set.
-      weights: how often an example of each set is drawn, relatively.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # examples of each set
+    # how often an example of each set is drawn, relatively
     weights: tuple[float, ...]
 
     def counts(self) -> np.ndarray:
         """Entries of each set in a block, int64, by largest remainder.
 
-        Raises:
-          UserError: a set's share is below one entry in a block.
+        Raises UserError: a set's share is below one entry in a block.
         """
         share = np.array(self.sizes, float) * np.array(self.weights)
         share *= BLOCK / share.sum()
@@ -80,8 +75,7 @@ class Mixture:
 def bucket_lengths(text: str, max_seq_length: int) -> tuple[int, ...]:
     """Parses "64,128" (or "auto") into rising lengths ending in the maximum.
 
-    Raises:
-      UserError: not rising numbers below `max_seq_length`.
+    Raises UserError: not rising numbers below `max_seq_length`.
     """
     if not text:
         return (max_seq_length,)
@@ -135,10 +129,8 @@ def training_batch(
 ) -> np.ndarray:
     """Examples of training batch `step`, int64 `[batch_size]`.
 
-    Args:
-      lengths: tokens per example `[N]`, N > 0.
-      sort_by_length: make batches of like lengths (see the module).
-      mixture: the sets that the examples are of; None = one.
+    Of lengths `[N]`, N > 0, in tokens; batches of like lengths where
+    `sort_by_length` (see the module).
     """
     if mixture:
         endless = functools.partial(mixture.entries, seed)

@@ -27,14 +27,11 @@ BLOCK = 1000
 
 @dataclasses.dataclass(frozen=True)
 class TaskOrder:
-    """The endless order of tasks.
-
-    Attributes:
-      mixing: "proportional" to the examples (the concatenation of the sets),
-        to their square root, "uniform", or to their power of 1 / temperature.
-    """
+    """The endless order of tasks."""
 
     sizes: tuple[int, ...]
+    # "proportional" to the examples (the concatenation of the sets), to their
+    # square root, "uniform", or to their power of 1 / temperature
     mixing: str = "proportional"
     temperature: float = 1.0
     seed: int = 0
@@ -82,18 +79,14 @@ def _block_order(counts: tuple[int, ...], seed: int, block: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class MixedBatches:
-    """Training batches of several tasks.
+    """Training batches of several tasks."""
 
-    Attributes:
-      tables: features with one label per example, by task.
-      static_shapes: all batches are as long as the longest (TPU).
-    """
-
+    # features with one label per example, by task
     tables: Sequence[FeatureTable]
     lengths: Sequence[int]
     order: TaskOrder
     seed: int = 0
-    static_shapes: bool = False
+    static_shapes: bool = False  # all batches are as long as the longest (TPU)
 
     def batch(self, step: int, batch_size: int) -> dict[str, np.ndarray]:
         """Batch number `step`: `common.contract.schema`, `task` int32 [B], and

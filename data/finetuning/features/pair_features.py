@@ -80,17 +80,10 @@ def join_segments(
 ) -> Sequence1D:
     """`A SEP B SEP ... CLS` or `CLS A SEP B SEP ...`, cut to `max_length`.
 
-    Args:
-      parts: token ids of 1 to 32 segments; an empty one keeps its SEP (see
-        `without_blank`).
-      max_length: T, at least the number of segments + 1.
-
-    Returns:
-      Ids and segment ids (SEP belongs to the segment before it; CLS is 2, or
-      0 where it comes first).
-
-    Raises:
-      ValueError: no segments, too many, or no room for the special symbols.
+    Of the token ids of 1 to 32 segments; an empty one keeps its SEP (see
+    `without_blank`). Ids and segment ids: SEP belongs to the segment before it;
+    CLS is 2, or 0 where it comes first. Raises ValueError: no segments, too
+    many, or no room for the special symbols.
     """
     if not 1 <= len(parts) <= MAX_SEGMENTS:
         raise ValueError(

@@ -33,8 +33,7 @@ def make_input_fn(
       static_shapes: batches still hold examples of like lengths, but all are
         as long as the last bucket (`training.step.static_lengths` cuts them).
 
-    Raises:
-      UserError: the split has no examples.
+    Raises UserError: the split has no examples.
     """
     if not table.num_examples:
         raise UserError("the split holds no examples")
@@ -74,11 +73,8 @@ def from_batches(
     """`input_fn(params) -> tf.data.Dataset` of `common.contract.schema` batches.
 
     `params["batch_size"]` is the global batch, `params.get("start_step", 0)`
-    the first training batch.
-
-    Args:
-      batches: (batch size, first step) -> numpy batches.
-      ragged: arrays whose last dimension differs from batch to batch.
+    the first training batch. Batches, of numpy, are made by (batch size, first
+    step); the last dimension of `ragged` ones differs from batch to batch.
     """
 
     def input_fn(params):

@@ -16,26 +16,20 @@ from data.finetuning.features.pair_features import Sequence1D
 
 @dataclasses.dataclass(frozen=True)
 class FeatureTable:
-    """N examples of C rows each (C > 1 for multiple choice).
+    """N examples of C rows each (C > 1 for multiple choice)."""
 
-    Attributes:
-      token_ids: int32, all rows one after the other.
-      segment_ids: uint8, likewise.
-      row_splits: int64 `[N * C + 1]`, row r is `row_splits[r : r + 2]`.
-      columns: further arrays with first dimension N, e.g. `label_ids`.
-      token_columns: arrays as long as `token_ids`, a value per token, which
-        batches pad with -1.
-      num_options: C, or 0 when batches have no option dimension.
-    """
-
-    token_ids: np.ndarray
-    segment_ids: np.ndarray
+    token_ids: np.ndarray  # int32, all rows one after the other
+    segment_ids: np.ndarray  # uint8, likewise
+    # int64 `[N * C + 1]`, row r is `row_splits[r : r + 2]`
     row_splits: np.ndarray
+    # further arrays with first dimension N, e.g. `label_ids`
     columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    # arrays as long as `token_ids`, a value per token, which batches pad with
+    # -1
     token_columns: dict[str, np.ndarray] = dataclasses.field(
         default_factory=dict
     )
-    num_options: int = 0
+    num_options: int = 0  # C, or 0 when batches have no option dimension
     pad_left: bool = True
     pad_segment: int = symbols.SEGMENT_PAD
 
@@ -66,16 +60,11 @@ class FeatureTable:
     ) -> dict[str, np.ndarray]:
         """One batch of the fine-tuning contract (`common.contract.schema`).
 
-        Args:
-          indices: examples, int `[n]`.
-          length: T, at least the longest of them.
-          batch_size: B >= n; surplus rows repeat the last example with weight
-            0 and index -1.
-          names: columns to include; None = all.
-
-        Returns:
-          `input_ids, segment_ids, input_mask` int32 `[B, T]` or `[B, C, T]`,
-          `example_weight` float32 `[B]`, `example_index` int32 `[B]`, columns.
+        `input_ids, segment_ids, input_mask` int32 `[B, T]` or `[B, C, T]`,
+        `example_weight` float32 `[B]`, `example_index` int32 `[B]`, and the
+        columns of `names` (None = all). `indices` are int `[n]`, n <= B;
+        surplus rows repeat the last example with weight 0 and index -1. T is at
+        least the longest of them.
         """
         indices = np.asarray(indices, np.int64)
         size = batch_size or len(indices)

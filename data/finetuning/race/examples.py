@@ -19,18 +19,12 @@ ANSWERS = "ABCD"
 
 @dataclasses.dataclass(frozen=True)
 class RaceExample:
-    """One question.
+    """One question."""
 
-    Attributes:
-      guid: "level/file/number" of the question.
-      options: question + option, four texts.
-      label: index of the right one, -1 when the file gives none.
-    """
-
-    guid: str
+    guid: str  # "level/file/number" of the question
     article: str
-    options: tuple[str, ...]
-    label: int
+    options: tuple[str, ...]  # question + option, four texts
+    label: int  # index of the right one, -1 when the file gives none
     level: str
 
 
@@ -42,8 +36,7 @@ def read_race(
 ) -> list[RaceExample]:
     """All questions of a split, middle first, files by name.
 
-    Raises:
-      UserError: no such folder, no usable question, or see `BadRows`.
+    Raises UserError: no such folder, no usable question, or see `BadRows`.
     """
     examples: list[RaceExample] = []
     folders = [os.path.join(data_dir, split, level) for level in levels]
@@ -151,14 +144,11 @@ def option_sequences(
 ) -> list[Sequence1D]:
     """Inputs `passage SEP question+option SEP CLS`, unpadded, one per option.
 
-    Args:
-      options: token ids of question + option, `NUM_OPTIONS` of them; only the
-        last `max_qa_length` tokens of each are kept, as in the original.
-      max_length: T; the passage is cut at its end, then the pair rule holds.
-      accumulate_options: for parity only: the original appends each option's
-        tokens to the list that holds the passage (an alias), so option k sees
-        the options before it.
-      layout: one of `symbols.LAYOUTS`; the aliasing is of CLS last.
+    Only the last `max_qa_length` tokens of each question + option are kept, as
+    in the original; the passage is cut at its end, then the pair rule holds.
+    `accumulate_options` is for parity only, with CLS last: the original appends
+    each option's tokens to the list that holds the passage (an alias), so
+    option k sees the options before it.
     """
     context = list(passage)
     sequences = []

@@ -16,14 +16,9 @@ from data.finetuning.ranking.runs import Run
 class Bm25:
     """An index of a collection (Lucene's form of BM25, by `bm25s`).
 
-    Of the documents their ids and words are kept, not their texts.
-
-    Args:
-      stop_words: left out; see `read_stop_words`. How a text is cut into
-        words: `split`.
-
-    Raises:
-      UserError: no document, a document id twice, the package is missing.
+    Of the documents their ids and words are kept, not their texts. Stop words
+    are left out (`read_stop_words`); `split` cuts a text into words. Raises
+    UserError: no document, a document id twice, the package is missing.
     """
 
     def __init__(
@@ -88,11 +83,7 @@ class Bm25:
         return run
 
     def rescore(self, topics: dict[str, str], run: Run) -> Run:
-        """BM25's scores of a run's documents.
-
-        Raises:
-          UserError: the collection lacks one of them.
-        """
+        """BM25's scores of a run's documents; UserError: one is not there."""
         row_of = {name: i for i, name in enumerate(self._names)}
         rescored = {
             q: dict.fromkeys(documents, 0.0) for q, documents in run.items()
@@ -150,11 +141,8 @@ def split(text: str) -> list[str]:
 def read_stop_words(name: str) -> tuple[str, ...]:
     """Words to leave out, in lower case.
 
-    Args:
-      name: "" = none, "en" = English ones, else a file with a word per line.
-
-    Raises:
-      UserError: no such file, or a line of several words.
+    Of "" none, of "en" English ones, else of a file with a word per line.
+    Raises UserError: no such file, or a line of several words.
     """
     if not name:
         return ()

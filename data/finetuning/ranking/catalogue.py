@@ -50,13 +50,9 @@ def _open(name: str, part: str):
 def topics(
     name: str, fields: tuple[str, ...] = ("title",)
 ) -> Iterator[tuple[int, str, str]]:
-    """(ordinal, id, text) of every query.
+    """(ordinal, id, text) of every query; `fields`, where it has several.
 
-    Args:
-      fields: what makes the text of a query that has several fields.
-
-    Raises:
-      UserError: it cannot be read, or a query lacks a field.
+    Raises UserError: it cannot be read, or a query lacks a field.
     """
     found = _open(name, "queries")
     with _named(name):

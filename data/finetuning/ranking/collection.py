@@ -47,8 +47,7 @@ def load(
 ) -> Collection:
     """Reads queries and judgements and says what was read.
 
-    Raises:
-      UserError: a bad line; grades too high; no query has a judgement.
+    Raises UserError: a bad line; grades too high; no query has a judgement.
     """
     texts, qrels = _read(options)
     metrics.check_grades(qrels, options.err_max_grade)
@@ -91,11 +90,8 @@ def find_candidates(
 ) -> Run:
     """The candidates, from `path` if an earlier run of these options made them.
 
-    Args:
-      path: TREC run to write; `path + ".key.json"` says of what it is.
-
-    Raises:
-      UserError: a bad run file, or none of its queries is judged.
+    A TREC run; `path + ".key.json"` says of what it is. Raises UserError: a bad
+    run file, or none of its queries is judged.
     """
     options = collection.options
     if options.run_file:
@@ -194,10 +190,8 @@ def grades_of(
 def pairs(grades: np.ndarray, limit: int, seed: int, query: str) -> np.ndarray:
     """(better, worse) places of one query's candidates, int64 [n, 2].
 
-    Args:
-      grades: of the candidates; -1 makes no pair.
-      limit: most pairs, drawn without replacement; 0 = all.
-      seed, query: the draw depends on nothing else.
+    Grades of -1 make no pair. At most `limit` are drawn without replacement, 0
+    = all; the draw depends on seed and query alone.
     """
     judged = np.flatnonzero(grades >= 0)
     better, worse = np.nonzero(

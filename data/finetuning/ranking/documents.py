@@ -49,11 +49,8 @@ class Document(NamedTuple):
 def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
     """The documents of all files that comma-separated patterns name.
 
-    Args:
-      form: one of the table above, or "auto": each file's first line tells.
-
-    Raises:
-      UserError: no file, a bad line, a document without id.
+    The form is one of the table above, or "auto": each file's first line tells.
+    Raises UserError: no file, a bad line, a document without id.
     """
     try:
         paths = list_files(patterns)
@@ -73,8 +70,7 @@ def select(
 ) -> Iterator[Document]:
     """The wanted documents of a stream; None = all.
 
-    Raises:
-      UserError: one comes twice, or a wanted one not at all.
+    Raises UserError: one comes twice, or a wanted one not at all.
     """
     seen: set[str] = set()
     for document in documents:

@@ -20,11 +20,9 @@ from data.finetuning.features.table import FeatureTable
 def windows(
     length: int, room: int, stride: int, max_passages: int
 ) -> list[tuple[int, int]]:
-    """(begin, end) of a document's windows; at least one.
+    """(begin, end) of a document's windows of `room` > 0 pieces; at least one.
 
-    Args:
-      room: pieces of a window, > 0.
-      stride: between their starts; 0 = the first window alone.
+    The stride lies between their starts; 0 = the first window alone.
     """
     if not stride:
         return [(0, min(room, length))]
@@ -60,12 +58,9 @@ def lists(
 ) -> np.ndarray:
     """Lists of `size` candidates to train on, int64 [pairs, size].
 
-    The first two are a pair; the others are drawn from those that grade lower
-    than its better one, without repeating where there are enough.
-
-    Args:
-      pairs: (better, worse) of one query, [n, 2].
-      grades: of its candidates; -1 = not to be used.
+    The first two are a pair (better, worse) of one query; the others are drawn
+    from those that grade lower than its better one, without repeating where
+    there are enough, and not from those of grade -1.
     """
     candidates = np.zeros((len(pairs), size), np.int64)
     candidates[:, :2] = pairs
@@ -87,11 +82,7 @@ def training_table(
     grades: Sequence[np.ndarray],
     layout: str = symbols.CLS_LAST,
 ) -> FeatureTable:
-    """Lists of C rows with their grades as labels.
-
-    Args:
-      grades: [C] of each.
-    """
+    """Lists of C rows with their grades [C] as labels."""
     labels = np.array(grades, np.float32)  # [N, C]
     return finetune_table.from_sequences(
         [row for example in examples for row in example],

@@ -22,8 +22,7 @@ class Fold:
 def make(queries: list[str], count: int, seed: int) -> list[Fold]:
     """Folds of near-equal parts: part i tests, part i + 1 stops, the rest trains.
 
-    Raises:
-      UserError: fewer than 3 folds, or fewer queries than folds.
+    Raises UserError: fewer than 3 folds, or fewer queries than folds.
     """
     if count < MIN_FOLDS or len(queries) < count:
         raise UserError(
@@ -52,9 +51,8 @@ def write(path: str, folds: list[Fold]) -> None:
 def read(path: str, queries: list[str]) -> list[Fold]:
     """The folds of a file.
 
-    Raises:
-      UserError: another form, an unknown query, a query in two parts of a
-        fold or in the test part of two folds.
+    Raises UserError: another form, an unknown query, a query in two parts of a
+    fold or in the test part of two folds.
     """
     value = files.read_json_object(path, "give a file of folds")
     folds, tested = [], set()

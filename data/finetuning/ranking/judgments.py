@@ -27,12 +27,9 @@ _NUM_COLUMNS = {"trec": 4, "prels": 5, "cranfield": 3, "cisi": 4}
 def read(path: str, form: str = "auto") -> Qrels:
     """Query -> document -> grade, in the file's order.
 
-    Args:
-      form: one of the table above, or "auto": the number of columns tells
-        ("cisi" looks like "trec" with wrong columns and must be named).
-
-    Raises:
-      UserError: a bad line, a document judged twice, no judgement.
+    The form is one of the table above, or "auto": the number of columns tells
+    ("cisi" looks like "trec" with wrong columns and must be named). Raises
+    UserError: a bad line, a document judged twice, no judgement.
     """
     form = detect(path) if form == "auto" else form
     qrels = collect(path, _rows(path, form))
@@ -42,11 +39,7 @@ def read(path: str, form: str = "auto") -> Qrels:
 
 
 def collect(path: str, rows: Iterable[tuple[int, str, str, int]]) -> Qrels:
-    """Query -> document -> grade of (line, query, document, grade).
-
-    Raises:
-      UserError: a document judged twice.
-    """
+    """Qrels of (line, query, document, grade); UserError: one judged twice."""
     qrels: Qrels = {}
     for number, query, document, grade in rows:
         of_query = qrels.setdefault(query, {})
@@ -60,11 +53,7 @@ def collect(path: str, rows: Iterable[tuple[int, str, str, int]]) -> Qrels:
 
 
 def detect(path: str) -> str:
-    """The format by the columns of the first line.
-
-    Raises:
-      UserError: another number of columns.
-    """
+    """The format by the first line's columns; UserError: another number."""
     number, line = lines.first_text(path, FLAG)
     columns = line.split()
     if len(columns) == 4 and not _is_int(columns[3]):

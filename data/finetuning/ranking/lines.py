@@ -22,12 +22,10 @@ def package(name: str) -> ModuleType:
 def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
     """Lines of a file with their numbers from 1, without line ends.
 
-    One line is in memory at a time. A line that is empty or of white space
-    only is given, too: formats differ in what it means.
-
-    Raises:
-      UserError: no such file, not UTF-8, lines that end with CR alone or
-        are too long, or packed data that are damaged.
+    One line is in memory at a time. A line that is empty or of white space only
+    is given, too: formats differ in what it means. Raises UserError: no such
+    file, not UTF-8, lines that end with CR alone or are too long, or packed
+    data that are damaged.
     """
     number = 0
     try:
@@ -54,11 +52,7 @@ def _unpacked(raw, path: str):
 
 
 def first_text(path: str, flag: str) -> tuple[int, str]:
-    """The first line that is not blank, for telling formats apart.
-
-    Raises:
-      UserError: there is none.
-    """
+    """The first line that is not blank, to tell formats apart; or UserError."""
     for number, line in read(path, flag):
         if line.strip():
             return number, line
@@ -66,11 +60,7 @@ def first_text(path: str, flag: str) -> tuple[int, str]:
 
 
 def detect(path: str, flag: str, forms: Mapping[str, str], wanted: str) -> str:
-    """The form that the first line which is not blank begins like.
-
-    Raises:
-      UserError: none does.
-    """
+    """The form like which the first line with text begins; or UserError."""
     number, line = first_text(path, flag)
     for form, pattern in forms.items():
         if re.match(pattern, line):
@@ -95,12 +85,8 @@ def elements(
 ) -> Iterator[tuple[int, str]]:
     """(first line, content) of every `<name>` ... `</name>`, in any case.
 
-    Args:
-      outside: expression of what may not stand between them.
-      wanted: what is wanted in its place.
-
-    Raises:
-      UserError: such text, or a tag without the other one.
+    Raises UserError: text like the expression `outside` between them, which
+    says what is `wanted` in its place; a tag without the other one.
     """
     start, parts = 0, []
     for number, line in read(path, flag):
@@ -140,8 +126,7 @@ def json_field(
 ) -> str:
     """The first of these fields that is there, as text.
 
-    Raises:
-      UserError: none is there, or it is no string and no whole number.
+    Raises UserError: none is there, or it is no string and no whole number.
     """
     for name in names:
         field = value.get(name)
@@ -161,11 +146,7 @@ def refuse(path: str, number: int, wanted: str, found: str) -> NoReturn:
 
 
 def check_id(path: str, number: int, name: str, value: str) -> str:
-    """An id as TREC files can hold it: not empty, no white space.
-
-    Raises:
-      UserError: it is not.
-    """
+    """An id as TREC files hold it: not empty, no white space; or UserError."""
     if not value or len(value.split()) != 1:
         refuse(path, number, f"a {name} without white space", value)
     return value
@@ -181,9 +162,8 @@ def texts(path: str, flag: str, names: str) -> Iterator[tuple[int, str, str]]:
 
     A line that holds a dot and one capital letter alone starts a field; a field
     may come twice and both parts count. Cranfield and CISI are in this form.
-
-    Raises:
-      UserError: text before the first `.I` or the first field, an empty `.I`.
+    Raises UserError: text before the first `.I` or the first field, an empty
+    `.I`.
     """
     record, fields = None, []
     for number, line in read(path, flag):

@@ -38,21 +38,16 @@ class Mean:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Measures of a run.
+    """Measures of a run."""
 
-    Attributes:
-      names: measures, gdeval's first: "NDCG@20 (gdeval)", "ERR@20 (gdeval)",
-        "map (trec_eval)", ...
-      per_query: query -> measure -> value; every judged query is there, with
-        0 where the run does not have it.
-      in_run: judged queries that the run has.
-      relevant: judged queries with a relevant document.
-    """
-
+    # measures, gdeval's first: "NDCG@20 (gdeval)", "ERR@20 (gdeval)", "map
+    # (trec_eval)", ...
     names: tuple[str, ...]
+    # query -> measure -> value; every judged query is there, with 0 where the
+    # run does not have it
     per_query: dict[str, dict[str, float]]
-    in_run: frozenset[str]
-    relevant: frozenset[str]
+    in_run: frozenset[str]  # judged queries that the run has
+    relevant: frozenset[str]  # judged queries with a relevant document
 
     def queries(self, convention: str) -> list[str]:
         """The queries that a convention averages over, in qrels' order."""
@@ -67,8 +62,7 @@ class Result:
     def mean(self, name: str, convention: str | None = None) -> Mean:
         """The mean of a measure; default: by the tool that it is named after.
 
-        Raises:
-          UserError: no query to average over.
+        Raises UserError: no query to average over.
         """
         if convention is None:
             convention = "trec_eval" if "(trec_eval)" in name else "gdeval"
@@ -93,11 +87,7 @@ def err_name(depth: int) -> str:
 
 
 def check_grades(qrels: Qrels, max_grade: int = MAX_GRADE) -> None:
-    """Refuses grades that gdeval refuses.
-
-    Raises:
-      UserError: a grade above `max_grade`.
-    """
+    """Raises UserError with a grade above `max_grade`: gdeval refuses it."""
     for query, judged in qrels.items():
         for document, grade in judged.items():
             if grade > max_grade:
@@ -143,11 +133,8 @@ def trec_eval(
 ) -> dict[str, dict[str, float]]:
     """Query -> measure -> value, by trec_eval itself.
 
-    Args:
-      measures: trec_eval's names, cut-offs after the last "_".
-
-    Raises:
-      UserError: a measure that it does not have; the package is missing.
+    Its names of measures, cut-offs after the last "_". Raises UserError: a
+    measure that it does not have; the package is missing.
     """
     tool = lines.package("pytrec_eval")
     try:
@@ -187,14 +174,10 @@ def evaluate(
     max_grade: int = MAX_GRADE,
     measures: tuple[str, ...] = TREC_MEASURES,
 ) -> Result:
-    """All measures of a run.
+    """All measures of a run, gdeval's at a cut-off of `depth`.
 
-    Args:
-      depth: cut-off of gdeval's measures.
-      max_grade: G of ERR; higher grades are refused.
-
-    Raises:
-      UserError: a grade above `max_grade`, an unknown measure.
+    `max_grade` is G of ERR. Raises UserError: a grade above it, an unknown
+    measure.
     """
     check_grades(qrels, max_grade)
     gains = ndcg(qrels, run, depth)
@@ -239,18 +222,12 @@ def per_query_table(results: dict[str, Result]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A paired difference of means.
+    """A paired difference of means."""
 
-    Attributes:
-      mean: of a - b over the queries.
-      low, high: 95 % bootstrap interval of it.
-      p: two-sided, of the paired randomisation test.
-    """
-
-    mean: float
-    low: float
-    high: float
-    p: float
+    mean: float  # of a - b over the queries
+    low: float  # lower end of its 95 % bootstrap interval
+    high: float  # upper end
+    p: float  # two-sided, of the paired randomisation test
     queries: int
 
 
@@ -263,8 +240,7 @@ def compare(
 ) -> Difference:
     """The paired randomisation test: each query's two values may be swapped.
 
-    Args:
-      resamples: swaps drawn; with 2^n below that all are tried.
+    `resamples` swaps are drawn; with 2^n below that all are tried.
     """
     from scipy import stats
 

@@ -126,8 +126,7 @@ class RankingDataOptions:
 def collection_files(name: str, folder: str) -> dict[str, str]:
     """File and format options of a test set of `COLLECTIONS`.
 
-    Raises:
-      UserError: no such set, no folder, a file is missing.
+    Raises UserError: no such set, no folder, a file is missing.
     """
     if name not in COLLECTIONS:
         raise UserError(

@@ -23,8 +23,7 @@ def ordered(scores: dict[str, float]) -> list[str]:
 def read(path: str) -> Run:
     """Query -> document -> score.
 
-    Raises:
-      UserError: a bad line, a document twice for a query, no line.
+    Raises UserError: a bad line, a document twice for a query, no line.
     """
     run: Run = {}
     for number, line in lines.read(path, FLAG):

@@ -38,13 +38,9 @@ def read(
 ) -> dict[str, str]:
     """Query id -> text, in the file's order.
 
-    Args:
-      form: one of the table above, or "auto": the first line tells.
-      fields: of `TREC_FIELDS`, what makes the text of a TREC query.
-
-    Raises:
-      UserError: an unknown field, a bad line, an id twice, a query without
-        text, no query.
+    The form is one of the table above, or "auto": the first line tells;
+    `fields` of `TREC_FIELDS` make the text of a TREC query. Raises UserError:
+    an unknown field, a bad line, an id twice, a query without text, no query.
     """
     check_fields(fields)
     if form == "auto":
@@ -69,8 +65,7 @@ def check_fields(fields: tuple[str, ...]) -> None:
 def collect(path: str, rows: Iterable[tuple[int, str, str]]) -> dict[str, str]:
     """Query id -> text of (line, id, text), checked.
 
-    Raises:
-      UserError: a bad id, an id twice, a query without text.
+    Raises UserError: a bad id, an id twice, a query without text.
     """
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}

@@ -15,11 +15,7 @@ _SHOWN = 60  # characters of a text in a message
 
 
 def end_of(context: str, text: str, start: int) -> int | None:
-    """One past the last character of `text` at `start`, None if it is not there.
-
-    Args:
-      start: character of the paragraph; any number.
-    """
+    """One past the last character of `text` at `start`; None: not there."""
     if start < 0:
         return None
     if text and context.startswith(text, start):

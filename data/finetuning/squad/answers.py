@@ -38,10 +38,8 @@ def answer_split(
 ) -> SquadAnswers:
     """Answers of every question from the beams of every window.
 
-    Every question is answered with its best text; see `with_threshold`.
-
-    Args:
-      outputs: `BEAM_FIELDS`, first dimension the windows in order.
+    Every question is answered with its best text; see `with_threshold`. The
+    first dimension of `BEAM_FIELDS` are the windows in order.
     """
     texts = squad_features.window_texts(
         split.windows,
@@ -105,8 +103,7 @@ def labelled_rows(file: SquadFile, answers: SquadAnswers) -> list[list[str]]:
 def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:
     """The threshold with the best F1 on a v2.0 file, to be used on others.
 
-    Raises:
-      ValueError: a v1.1 file, where it has no meaning.
+    Raises ValueError for a v1.1 file, where it has no meaning.
     """
     if not file.version_2:
         raise ValueError("`file` must be of version 2.0")
@@ -142,11 +139,9 @@ def evaluate_answers(
 
     On v2.0 files also the best scores that a threshold on the null odds could
     give the best texts, what the odds are worth without one
-    (`metrics.ranked_scores`), and the threshold that is used; on v1.1 files every
-    question has an answer and the odds play no part.
-
-    Args:
-      threshold: null odds above it are written as "".
+    (`metrics.ranked_scores`), and the threshold that is used; on v1.1 files
+    every question has an answer and the odds play no part. Null odds above
+    `threshold` are written as "".
     """
     gold = file.gold_answers()
     written = with_threshold(answers, threshold).predictions

@@ -15,23 +15,18 @@ from data.finetuning.tables import table_files as task_readers
 
 @dataclasses.dataclass(frozen=True)
 class SquadQuestion:
-    """One question.
-
-    Attributes:
-      paragraph: index into the paragraphs.
-      answers: all gold texts, in file order; empty = unanswerable.
-      answer_start: character of the first gold answer, -1 without one.
-      answerable: `is_impossible` is absent or false (v1.1 has no such field).
-      answer_end: one past the answer's last character in the paragraph, which
-        may write it in another length; None = as long as the answer.
-    """
+    """One question."""
 
     question_id: str
     text: str
-    paragraph: int
+    paragraph: int  # index into the paragraphs
+    # all gold texts, in file order; empty = unanswerable
     answers: tuple[str, ...]
-    answer_start: int
+    answer_start: int  # character of the first gold answer, -1 without one
+    # `is_impossible` is absent or false (v1.1 has no such field)
     answerable: bool
+    # one past the answer's last character in the paragraph, which may write it
+    # in another length; None = as long as the answer
     answer_end: int | None = None
 
     @property
@@ -42,17 +37,13 @@ class SquadQuestion:
 
 @dataclasses.dataclass(frozen=True)
 class SquadFile:
-    """All paragraphs and questions of a file, in file order.
-
-    Attributes:
-      version_2: some question says `is_impossible`.
-      unusable: id -> gold texts of questions that were left out as bad rows;
-        the v1.1 evaluation counts them as wrong.
-    """
+    """All paragraphs and questions of a file, in file order."""
 
     paragraphs: tuple[str, ...]
     questions: tuple[SquadQuestion, ...]
-    version_2: bool
+    version_2: bool  # some question says `is_impossible`
+    # id -> gold texts of questions that were left out as bad rows; the v1.1
+    # evaluation counts them as wrong
     unusable: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     @property
@@ -73,12 +64,9 @@ class SquadFile:
 def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
     """Reads a SQuAD file.
 
-    Args:
-      training: answerable questions need an answer whose text is at its
-        `answer_start` (`data.finetuning.squad.answer_places`).
-
-    Raises:
-      UserError: no JSON, no SQuAD layout, no question, or see `BadRows`.
+    To train on, answerable questions need an answer whose text is at its
+    `answer_start` (`data.finetuning.squad.answer_places`). Raises UserError: no
+    JSON, no SQuAD layout, no question, or see `BadRows`.
     """
     value = task_readers.read_json(path)
     if not isinstance(value, dict) or not isinstance(value.get("data"), list):
@@ -122,12 +110,8 @@ READERS: dict[str, Callable[[str, bool, BadRows], SquadFile]] = {
 def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
     """Questions of a file, read by its ending; SQuAD's layout by default.
 
-    Args:
-      path: plain, .gz or .xz; where it is not there, that of this name with
-        .gz or .xz is read.
-
-    Raises:
-      UserError: no such file, or what the reader refuses.
+    The file, or that of its name with .gz or .xz. Raises UserError: there is
+    none, or what the reader refuses.
     """
     path = task_readers.packed(path)
     name = path.removesuffix(".gz").removesuffix(".xz")

@@ -44,19 +44,14 @@ class AnswerSpan:
 
 @dataclasses.dataclass(frozen=True)
 class SquadWindows:
-    """Every window of a split.
+    """Every window of a split."""
 
-    Attributes:
-      table: the model's inputs; columns cls_index, paragraph_length and, when
-        training, start_positions, end_positions, is_impossible; with CLS
-        first also paragraph_start, the place of its first token.
-      question: window -> index of its question, int32 `[W]`.
-      doc_start: window -> its first paragraph token, int32 `[W]`.
-    """
-
+    # the model's inputs; columns cls_index, paragraph_length and, when
+    # training, start_positions, end_positions, is_impossible; with CLS first
+    # also paragraph_start, the place of its first token
     table: FeatureTable
-    question: np.ndarray
-    doc_start: np.ndarray
+    question: np.ndarray  # window -> index of its question, int32 `[W]`
+    doc_start: np.ndarray  # window -> its first paragraph token, int32 `[W]`
 
 
 def doc_windows(

@@ -51,12 +51,10 @@ def f1_score(gold: str, answer: str) -> float:
 def raw_scores(
     answers: Mapping[str, Iterable[str]], predictions: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Best exact match and F1 over the gold answers of each question.
+    """Best exact match and F1 over the gold answers of each question id.
 
-    Args:
-      answers: question id -> gold texts; none left after normalisation means
-        that the right answer is the empty text.
-      predictions: question id -> answer; questions without one are left out.
+    No gold text left after normalisation means that the right answer is the
+    empty text. Questions without a prediction are left out.
     """
     exact, f1 = {}, {}
     for question_id, golds in answers.items():
@@ -180,9 +178,8 @@ def ranked_scores(
 ) -> dict[str, float]:
     """What the null odds are worth, without a threshold.
 
-    Returns:
-      has_ans_exact, has_ans_f1 (0 to 1, as the original prints them),
-      pr_exact_ap, pr_f1_ap (percent, the official script's).
+    has_ans_exact, has_ans_f1 (0 to 1, as the original prints them),
+    pr_exact_ap, pr_f1_ap (percent, the official script's).
     """
     answerable = {q: bool(golds) for q, golds in answers.items()}
     result = {}
@@ -203,14 +200,10 @@ def evaluate(
 ) -> dict[str, float]:
     """All numbers of the official script, under its names.
 
-    Args:
-      null_odds: question id -> evidence for "no answer"; without it nothing
-        is turned into "no answer" and no threshold is searched.
-
-    Returns:
-      exact, f1, total, HasAns_*, NoAns_* (only where there are such questions)
-      and, with null odds, best_exact, best_exact_thresh, best_f1,
-      best_f1_thresh.
+    exact, f1, total, HasAns_*, NoAns_* (only where there are such questions)
+    and, with null odds, best_exact, best_exact_thresh, best_f1, best_f1_thresh.
+    Without null odds (question id -> evidence for "no answer") nothing is
+    turned into "no answer" and no threshold is searched.
     """
     answerable = {q: bool(golds) for q, golds in answers.items()}
     exact, f1 = raw_scores(answers, predictions)

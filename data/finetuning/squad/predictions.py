@@ -21,33 +21,23 @@ MAX_NULL_ODDS = 1000000
 
 @dataclasses.dataclass(frozen=True)
 class WindowBeams:
-    """What the model says about one window.
+    """What the model says about one window."""
 
-    Attributes:
-      start_log_probs, start_index: `[S]`.
-      end_log_probs, end_index: `[S * E]`, start-major.
-      cls_logit: evidence that the window holds no answer.
-    """
-
-    start_log_probs: Sequence[float]
-    start_index: Sequence[int]
-    end_log_probs: Sequence[float]
-    end_index: Sequence[int]
-    cls_logit: float
+    start_log_probs: Sequence[float]  # `[S]`
+    start_index: Sequence[int]  # `[S]`
+    end_log_probs: Sequence[float]  # `[S * E]`, start-major
+    end_index: Sequence[int]  # `[S * E]`, start-major
+    cls_logit: float  # evidence that the window holds no answer
 
 
 @dataclasses.dataclass(frozen=True)
 class WindowText:
-    """Where the tokens of one window lie in the raw paragraph.
+    """Where the tokens of one window lie in the raw paragraph."""
 
-    Attributes:
-      token_start, token_end: first and last character of each paragraph token
-        of the window, `[n]`.
-      max_context: True where this window is the one with most context, `[n]`.
-    """
-
+    # first and last character of each paragraph token of the window, `[n]`
     token_start: Sequence[int]
     token_end: Sequence[int]
+    # True where this window is the one with most context, `[n]`
     max_context: Sequence[bool]
 
 
@@ -58,9 +48,9 @@ def answer_question(
 ) -> tuple[list[dict], float]:
     """N-best answers of one question, best first, and its null odds.
 
-    Returns:
-      Dicts with text, probability (softmax over the list), start_log_prob and
-      end_log_prob; at least one. The smallest CLS logit over the windows.
+    Dicts with text, probability (softmax over the list), start_log_prob and
+    end_log_prob; at least one. The odds are the smallest CLS logit of the
+    windows.
     """
     null_odds = MAX_NULL_ODDS
     spans = []
@@ -138,9 +128,7 @@ def max_context(
 
     The context of a token in a window is the smaller of the tokens left and
     right of it, plus 0.01 per token of the window; the first best window wins.
-
-    Args:
-      spans: (start, length) of every window of the paragraph.
+    `spans` are (start, length) of every window of the paragraph.
     """
     start, length = spans[span_index]
     position = np.arange(start, start + length)

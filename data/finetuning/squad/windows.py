@@ -46,8 +46,7 @@ def build_split(
 ) -> SquadSplit:
     """Tokenizes and windows a file, in parallel, or reads them from the cache.
 
-    Raises:
-      UserError: no room for the paragraph beside the longest question.
+    Raises UserError: no room for the paragraph beside the longest question.
     """
     require_paragraph_room(features.max_seq_length, options.max_query_length)
     vocabulary = vocabulary_lib.read(features.spiece_model_file)

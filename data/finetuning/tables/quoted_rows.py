@@ -33,10 +33,8 @@ def read_table(path: str, bad: BadRows) -> Iterator[Row]:
     """Rows of a CSV or TSV of one's own, by its ending.
 
     A TSV's quotes are text, but where all say that they are RFC 4180's; a line
-    of `bad` says how they are read.
-
-    Args:
-      bad: receives rows whose number of columns is not the first one's.
+    of `bad` says how they are read. Rows whose number of columns is not the
+    first one's are bad.
     """
     if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".csv"):
         return read_csv(path, bad)
@@ -50,13 +48,9 @@ def read_csv(
 ) -> Iterator[Row]:
     """Rows of RFC 4180: quotes double, fields may hold line ends.
 
-    Args:
-      bad: receives rows whose number of columns differs or whose quotes do not
-        end.
-      columns: wanted number; None takes the first row's.
-
-    Raises:
-      UserError: see `BadRows`; unclosed quotes take too many lines.
+    `bad` receives rows whose number of columns differs from `columns` (None:
+    the first row's) or whose quotes do not end. Raises UserError: see
+    `BadRows`; unclosed quotes take too many lines.
     """
     csv.field_size_limit(table_files.MAX_LINE_BYTES)
     lines, lost = _Lines(path), 0
@@ -184,21 +178,16 @@ def quotes_are_rfc4180(path: str, bad: BadRows) -> bool:
 
 
 class _Scan:
-    """What the quotes of a TSV say, record by record.
-
-    Attributes:
-      first: line of the first field that begins with a quote; 0 = none.
-      broken: line of the first record that is not RFC 4180; 0 = none.
-      needed: some quotes hold what must stand in quotes.
-      everywhere: all fields that are no numbers are quoted.
-      pending, begun: lines of a record that is not at its end, and its first.
-    """
+    """What the quotes of a TSV say, record by record."""
 
     def __init__(self):
+        # lines of the first field that begins with a quote, of the first
+        # record that is not RFC 4180 (0 = none) and of the pending one
         self.first = self.broken = self.begun = 0
         self._size = self._quotes = 0
+        # quotes hold what must stand in them; all but numbers are quoted
         self.needed, self.everywhere = False, True
-        self.pending: list[str] = []
+        self.pending: list[str] = []  # lines of a record not at its end
 
     def add(self, number: int, text: str, problem: str) -> None:
         """Takes the next line."""

@@ -28,19 +28,13 @@ KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of a file, by name, or by number from 0 without a header.
+    """Columns of a file, by name, or by number from 0 without a header."""
 
-    Attributes:
-      names: all of them, in order; empty where the files are no table.
-      texts: those that hold the texts, in order.
-      label: the one of the label; "" where there is none.
-      key: the one of the rows' ids; "" where there is none.
-    """
-
+    # all of them, in order; empty where the files are no table
     names: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    label: str = ""
-    key: str = ""
+    texts: tuple[str, ...] = ()  # those that hold the texts, in order
+    label: str = ""  # the one of the label; "" where there is none
+    key: str = ""  # the one of the rows' ids; "" where there is none
 
     def describe(self, path: str) -> str:
         """What was taken, as a line."""
@@ -76,15 +70,10 @@ def choose(
     options: ClassifierDataOptions,
     need_label: bool,
 ) -> Columns:
-    """The columns that are taken.
+    """The columns that are taken; `where` is "file:line" of the header.
 
-    Args:
-      where: "file:line" of the header, for messages.
-      need_label: a missing label column is an error.
-
-    Raises:
-      UserError: a column is missing or named twice, or the label may be in
-        several.
+    Raises UserError: a column is missing (the label's where it is needed) or
+    named twice, or the label may be in several.
     """
     duplicates = {n for n in names if names.count(n) > 1}
     texts = [find_name(n, names) or n for n in options.text_columns]
@@ -131,8 +120,7 @@ def _label(
 def read_columns(path: str, options: ClassifierDataOptions) -> Columns:
     """The columns of a TSV, CSV or JSONL file.
 
-    Raises:
-      UserError: an empty file, or see `choose`.
+    Raises UserError: an empty file, or see `choose`.
     """
     if is_json_lines(path):
         return choose(*object_names(path), options, True)
@@ -151,12 +139,9 @@ def is_json_lines(path: str) -> bool:
 
 
 def object_names(path: str) -> tuple[str, list[str]]:
-    """("file:line" of the first object, keys of all objects).
+    """("file:line" of the first object, keys of all objects); or UserError.
 
     Objects need not have all keys: those of the first that has most come first.
-
-    Raises:
-      UserError: there is no object.
     """
     state = None if files.is_remote(path) else os.stat(path)
     where, names = _object_names(

@@ -81,8 +81,7 @@ def require_file(directory: str, *names: str) -> str:
 def packed(path: str) -> str:
     """`path`, or the packed file of that name: sets are named as published.
 
-    Raises:
-      UserError: neither is there.
+    Raises UserError: neither is there.
     """
     existing = find_file(*os.path.split(path))
     if existing is None and not files.exists(path):  # a pipe is no regular file
@@ -101,13 +100,9 @@ def read_lines(
     """(line number, text without its end) of every line.
 
     A byte order mark at the start and blank lines at the end are dropped.
-
-    Args:
-      other_bytes: makes text of such lines; nothing is reported then.
-
-    Raises:
-      UserError: the file cannot be read, is of another encoding or of other
-        line ends.
+    `other_bytes` makes text of lines in another encoding; nothing is reported
+    then. Raises UserError: the file cannot be read, is of another encoding or
+    of other line ends.
     """
     for number, text, problem in numbered_lines(path, other_bytes):
         if problem:
@@ -119,8 +114,7 @@ def read_lines(
 def read_text(path: str, bad: BadRows) -> str:
     """All lines of a file, joined with LF; CR is white space in it.
 
-    Raises:
-      UserError: as `read_lines`; or there are more than `MAX_VALUE_BYTES`.
+    Raises UserError: as `read_lines`; or there are more than `MAX_VALUE_BYTES`.
     """
     parts: list[str] = []
     lines: list[str] = []
@@ -167,8 +161,7 @@ def numbered_lines(
 def hash_content(path: str) -> str | None:
     """SHA-256 of what a file holds, packed or not; None for no regular file.
 
-    Raises:
-      UserError: it cannot be read.
+    Raises UserError: it cannot be read.
     """
     path = find_file(*os.path.split(path)) or path
     if not exists(path):
@@ -256,8 +249,7 @@ def _byte_lines(first: bytes, stream, longest: int) -> Iterator[bytes]:
 def read_tsv(path: str, bad: BadRows, columns: int | None = None):
     """Rows of a TSV without quoting; empty lines are reported.
 
-    Args:
-      columns: wanted number; None takes the first row's.
+    `columns` is their wanted number; None takes the first row's.
     """
     for number, line in read_lines(path, bad):
         fields = line.split("\t")
@@ -303,8 +295,8 @@ def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
 def read_json(path: str) -> object:
     """The one JSON value of a file.
 
-    Raises:
-      UserError: unreadable, no UTF-8 or no JSON, with the line; or too much.
+    Raises UserError: unreadable, no UTF-8 or no JSON, with the line; or too
+    much.
     """
     text = read_text(path, BadRows())
     memory.check_json(text, path)

@@ -16,16 +16,12 @@ from data.finetuning.tagging.metrics import MajorityBaseline
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What a model says about a split.
+    """What a model says about a split."""
 
-    Attributes:
-      tags: of each text, per unit (CoNLL); () for JSON lines.
-      spans: of each text, (start, end, label); () for CoNLL.
-      confidence: of each text, probability of the label per unit or span.
-    """
-
-    tags: list[list[str]]
+    tags: list[list[str]]  # of each text, per unit (CoNLL); () for JSON lines
+    # of each text, (start, end, label); () for CoNLL
     spans: list[list[tuple[int, int, str]]]
+    # of each text, probability of the label per unit or span
     confidence: list[list[float]]
 
 
@@ -126,15 +122,11 @@ def _span_rows(spans, confidence) -> list[dict]:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """What one model says about a split.
-
-    Attributes:
-      scores: of each text, logits [pieces, Y].
-    """
+    """What one model says about a split."""
 
     examples: Sequence[TaggedText]
     pieces: list[TokenizedParagraph]
-    scores: list[np.ndarray]
+    scores: list[np.ndarray]  # of each text, logits [pieces, Y]
     answers: Answers
 
 

@@ -43,26 +43,21 @@ _UNSPACED = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class TaggedText:
-    """One text with its gold tags.
+    """One text with its gold tags."""
 
-    Attributes:
-      guid: its `id` in JSON lines, else its number in the file, from 0;
-        texts that are left out count.
-      text: raw text; of CoNLL files the tokens, joined.
-      units: (start, end) of each token (CoNLL) or of each span (JSON lines).
-      tags: one per unit; None where the file gives none. Of JSON lines the
-        span's label, without B- and I-.
-      words: units are all tokens of the text, in order; else they are the
-        spans, and what they leave out is outside.
-      where: "file:line", for messages.
-    """
-
+    # its `id` in JSON lines, else its number in the file, from 0; texts that
+    # are left out count
     guid: str | int
-    text: str
+    text: str  # raw text; of CoNLL files the tokens, joined
+    # (start, end) of each token (CoNLL) or of each span (JSON lines)
     units: tuple[tuple[int, int], ...]
+    # one per unit; None where the file gives none. Of JSON lines the span's
+    # label, without B- and I-
     tags: tuple[str, ...] | None
+    # units are all tokens of the text, in order; else they are the spans, and
+    # what they leave out is outside
     words: bool
-    where: str
+    where: str  # "file:line", for messages
 
 
 def find_split(data_dir: str, split: str) -> str | None:
@@ -89,15 +84,10 @@ def read(
     columns: TaggingDataOptions = _COLUMNS,
     labelled: bool = True,
 ) -> list[TaggedText]:
-    """Every text of a file.
+    """Every text of a file of CoNLL columns, or of JSON lines (by its name).
 
-    Args:
-      path: CoNLL columns, or JSON lines (by its name).
-      labelled: tags are needed; without, a CoNLL file of one column and JSON
-        lines without spans will do.
-
-    Raises:
-      UserError: nothing usable, or see `BadRows`.
+    Where no tags are needed, a CoNLL file of one column and JSON lines without
+    spans will do. Raises UserError: nothing usable, or see `BadRows`.
     """
     if is_json_lines(path):
         examples = _read_json_lines(path, bad, labelled)

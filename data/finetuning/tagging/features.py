@@ -33,24 +33,16 @@ NO_LABEL = -1
 
 @dataclasses.dataclass(frozen=True)
 class TaggingWindows:
-    """Every window of a split.
+    """Every window of a split."""
 
-    Attributes:
-      table: the model's inputs, padded on the right; `label_ids` per piece.
-      text: window -> its text, int32 [W].
-      start: window -> its first piece, int32 [W].
-      pieces: text -> its pieces.
-      shared: tokens or spans that have no piece of their own.
-      first: place of a window's first piece.
-    """
-
+    # the model's inputs, padded on the right; `label_ids` per piece
     table: FeatureTable
-    text: np.ndarray
-    start: np.ndarray
-    pieces: list[TokenizedParagraph]
-    shared: int
+    text: np.ndarray  # window -> its text, int32 [W]
+    start: np.ndarray  # window -> its first piece, int32 [W]
+    pieces: list[TokenizedParagraph]  # text -> its pieces
+    shared: int  # tokens or spans that have no piece of their own
     units: int
-    first: int = 0
+    first: int = 0  # place of a window's first piece
 
 
 def first_characters(text: str, pieces: TokenizedParagraph) -> np.ndarray:

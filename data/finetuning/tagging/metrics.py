@@ -31,12 +31,10 @@ def names(chunks: bool) -> tuple[str, ...]:
 
 
 def evaluate(gold: Tags, guesses: Tags, chunks: bool) -> dict[str, float]:
-    """Precision, recall and F1 of chunks, or accuracy and macro-F1 of tags.
+    """Accuracy and macro-F1 of tags, over those that gold or guesses have.
 
-    Macro-F1 is over the tags that the gold or the guesses have.
-
-    Args:
-      chunks: see `names_chunks`; adds `precision`, `recall` and `f1`.
+    Where the tags name chunks (`names_chunks`), `precision`, `recall` and `f1`,
+    too.
     """
     flat, guessed = _flat(gold), _flat(guesses)
     right = sum(g == h for g, h in zip(flat, guessed, strict=True))

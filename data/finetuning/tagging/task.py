@@ -54,11 +54,7 @@ class TaggingTask(Task):
         return super().load()
 
     def path(self, split: str) -> str:
-        """The file of a split.
-
-        Raises:
-          UserError: there is none; says what was looked for.
-        """
+        """The file of a split; UserError says what was looked for."""
         flag = {TRAIN: "train_file", DEV: "eval_file", TEST: "predict_file"}
         named = getattr(self.data, flag[split])
         if named:

@@ -45,41 +45,26 @@ def span_lengths(options: BuildOptions) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class _Ring:
-    """Units of the n rows that have some, turned.
+    """Units of the n rows that have some, turned."""
 
-    Attributes:
-      row: int64 [n], which rows of the batch.
-      units: int64 [n], W.
-      first: int64 [n], where a row's entries in `place` begin.
-      place: int32, for each row W + 1 ascending numbers: text tokens before
-        each unit, counted from where the row was turned to; the last is L.
-      turn: int64 [n], text tokens before that place.
-      length: int64 [n], text tokens L.
-    """
-
-    row: np.ndarray
-    units: np.ndarray
-    first: np.ndarray
+    row: np.ndarray  # int64 [n], which rows of the batch
+    units: np.ndarray  # int64 [n], W
+    first: np.ndarray  # int64 [n], where a row's entries in `place` begin
+    # int32, for each row W + 1 ascending numbers: text tokens before each unit,
+    # counted from where the row was turned to; the last is L
     place: np.ndarray
-    turn: np.ndarray
-    length: np.ndarray
+    turn: np.ndarray  # int64 [n], text tokens before that place
+    length: np.ndarray  # int64 [n], text tokens L
 
 
 @dataclasses.dataclass(frozen=True)
 class _Contexts:
-    """Contexts with a span, row by row; int64 [c] each.
+    """Contexts with a span, row by row; int64 [c] each."""
 
-    Attributes:
-      ring: number of the row in the ring.
-      begin: first unit, counted from where the row was turned to.
-      length: units.
-      count: units of the span.
-    """
-
-    ring: np.ndarray
-    begin: np.ndarray
-    length: np.ndarray
-    count: np.ndarray
+    ring: np.ndarray  # number of the row in the ring
+    begin: np.ndarray  # first unit, counted from where the row was turned to
+    length: np.ndarray  # units
+    count: np.ndarray  # units of the span
 
 
 def draw_targets(
@@ -90,16 +75,13 @@ def draw_targets(
     options: BuildOptions,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draws the targets of n segments.
+    """Draws the targets of n segments, bool [n, T].
 
     Args:
       starts: bool [n, T], positions of text where a unit starts; false at SEP,
         CLS and padding. What a window cuts off a unit counts as one.
       num_predict: P; of the spans of a row with more targets some go, at
         random, and one is cut between units.
-
-    Returns:
-      bool [n, T].
     """
     ring = _turn(starts, segments, reuse_len, rng)
     contexts = _tile(ring, options, rng)
@@ -223,10 +205,8 @@ def _even(ring: np.ndarray, spread: np.ndarray, rng) -> np.ndarray:
     Contexts in the order of `spread`, how much their choices differ, get the
     van der Corput sequence, turned by one random number per row: any few that
     follow each other cover 0..1 evenly, so alike contexts balance each other.
-
-    Args:
-      ring: int64 [c], ascending row numbers.
-      spread: int64 [c], pieces of the longest choice less the shortest.
+    `ring` int64 [c] holds ascending row numbers; `spread` int64 [c] is the
+    pieces of the longest choice less the shortest.
     """
     count = np.bincount(ring)
     first = np.cumsum(count) - count

@@ -36,28 +36,22 @@ _TARGETS, _KIND, _PIECE, _SWAP = range(4)
 
 @dataclasses.dataclass(frozen=True)
 class MaskingOptions:
-    """How rows are corrupted.
-
-    Attributes:
-      symbols: special ids; none of them is drawn as a random piece.
-      rate: share of a row's tokens that are targets; 0 = the stored ones.
-      mask_share, random_share: of the targets; the rest stays as it is.
-      pair: what `next_sentence_label` is: "nsp" (1 = B follows A with CLS last,
-        0 = follows with CLS first, as in BERT's files), "sop" (1 = the two
-        real halves are swapped; rows whose B is random do not count).
-      hide_rest: the reuse part may not see the rest (memory is in use).
-    """
+    """How rows are corrupted."""
 
     vocab_size: int
-    symbols: SymbolIds
+    symbols: SymbolIds  # none of them is drawn as a random piece
     reuse_len: int
     seed: int = 0
     layout: str = symbols_lib.CLS_LAST
+    # share of a row's tokens that are targets; 0 = the stored ones
     rate: float = 0.0
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    mask_share: float = 0.8  # of the targets, as `random_share`
+    random_share: float = 0.1  # the rest stays as it is
+    # what `next_sentence_label` is: "nsp" (1 = B follows A with CLS last, 0 =
+    # follows with CLS first, as in BERT's files), "sop" (1 = the two real
+    # halves are swapped; rows whose B is random do not count)
     pair: str = "none"
-    hide_rest: bool = False
+    hide_rest: bool = False  # the reuse part may not see it (memory is in use)
 
     def __post_init__(self):
         within(self, "[0, 1)", "rate", form="--mask_{}")
@@ -83,12 +77,9 @@ class MaskingOptions:
 def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     """`input_fn` of global batches -> one of corrupted ones.
 
-    Args:
-      input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`,
-        whose first batch is that of `params["start_step"]`.
-
-    Returns:
-      Such a function; its batches have `pair_weight` float32 [B] besides.
+    `input_fn`: params -> `tf.data.Dataset` of
+    `common.contract.schema.PRETRAIN_BATCH`, whose first batch is that of
+    `params["start_step"]`. The new batches have `pair_weight` float32 [B], too.
     """
 
     def make(params):
@@ -114,10 +105,8 @@ def corrupt(
 ) -> dict:
     """One global batch or some of its rows, see the module.
 
-    Args:
-      step: int scalar, number of the batch.
-      rows: which rows of the global batch these are; None = all.
-      batch_size: rows of the global batch.
+    `step` is the batch's number, int scalar; `rows` of the global batch's
+    `batch_size` these are (None = all).
     """
     batch = dict(batch)
     seed = tf.random.experimental.stateless_fold_in(

@@ -27,7 +27,7 @@ def sample_mask(
     max_gram: int = 5,
     reverse: bool = False,
 ) -> np.ndarray:
-    """Draws the masked tokens of one part.
+    """Draws the masked tokens of one part, bool [n].
 
     Args:
       starts: bool [n], tokens whose piece begins a word.
@@ -35,9 +35,6 @@ def sample_mask(
       goal: masked tokens wanted; None = as many as come.
       alpha, beta: an n-gram has a context of n * alpha // beta tokens beside.
       reverse: the part is backward: sample in the order of the text.
-
-    Returns:
-      bool [n].
     """
     n = len(starts)
     masked = np.zeros(n, bool)
@@ -88,11 +85,8 @@ def local_perm(
 ) -> dict[str, np.ndarray]:
     """Order, targets and mask of ids int [n], masked bool [n], as the original.
 
-    Args:
-      perm: int [perm_size], the permutation of every chunk.
-
-    Returns:
-      `index` int64 [n], `is_target` bool [n], `perm_mask` bool [n, n].
+    `index` int64 [n], `is_target` bool [n], `perm_mask` bool [n, n]; `perm`
+    int [perm_size] is the permutation of every chunk.
     """
     index = permuted_index(len(ids), perm)
     functional = np.isin(ids, symbols.functional())

@@ -15,11 +15,7 @@ import numpy as np
 
 
 def row_counts(flat: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Elements of each row among ascending places in a flat array of `shape`.
-
-    Returns:
-      int64 [rows].
-    """
+    """int64 [rows]: how many ascending places, flat in `shape`, each has."""
     rows, columns = shape
     return np.diff(np.searchsorted(flat, np.arange(rows + 1) * columns))
 
@@ -30,15 +26,12 @@ def draw_ranks(
     rng: np.random.Generator,
     perm_size: int = 0,
 ) -> np.ndarray:
-    """Draws an order for each segment.
+    """Draws an order for each segment, int16 [n, T].
 
     Args:
       ordered: bool [n, T], positions with a place in the order.
       perm_size: shuffle inside chunks of so many positions, chunks in order;
         0 = the whole part.
-
-    Returns:
-      int16 [n, T].
     """
     n, seq_len = ordered.shape
     ranks = np.full((n, seq_len), reuse_len, np.int16)
@@ -69,10 +62,9 @@ def draw_ranks(
 
 
 def perm_mask(ranks: np.ndarray, is_target: np.ndarray) -> np.ndarray:
-    """The masks that ranks int [n, T] stand for, with targets bool [n, T].
+    """bool [n, T, T] of ranks int [n, T] with targets bool [n, T].
 
-    Returns:
-      bool [n, T, T], true = row i may not attend to column j.
+    True = row i may not attend to column j.
     """
     limit = ranks.astype(np.int32) + ~is_target
     return limit[:, :, None] <= ranks[:, None, :]

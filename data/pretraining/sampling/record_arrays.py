@@ -37,11 +37,9 @@ def order(
     options: BuildOptions,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draws ranks int16 [n, T] for given targets.
+    """Draws ranks int16 [n, T] for given targets bool [n, T].
 
-    Args:
-      is_target: bool [n, T].
-      lengths: tokens of the reuse part, of A and of B, each int [n].
+    `lengths`: tokens of the reuse part, of A and of B, each int [n].
     """
     _, a_len, b_len = lengths
     ordered = is_target.copy()
@@ -125,13 +123,9 @@ def materialize(
 
 
 def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
-    """Refuses draws that have other rules than the builder's.
+    """UserError: fresh draws are asked for, of data of another sampler's rules.
 
-    Args:
-      **asked: `resample_permutation`, `resample_targets`.
-
-    Raises:
-      UserError: one is asked for, of data of another sampler than ours.
+    `asked`: `resample_permutation`, `resample_targets`.
     """
     sampler = manifest.options["sampler"]
     # "context", a rule of before, had orders that are drawn as today's.

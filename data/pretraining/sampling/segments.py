@@ -23,24 +23,16 @@ IS_NEXT_RATE = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Segments:
-    """Places of n segments, int64 [n] each.
+    """Places of n segments, int64 [n] each."""
 
-    Attributes:
-      start: of the reuse part (of A without one).
-      reuse: tokens of the reuse part.
-      a, b: places of A and B.
-      a_len, b_len: tokens of A and B; an empty A means no second part at all.
-      label: 1 = B follows A in the text.
-      document: 1 = a document starts in the part that the lane advances by.
-    """
-
-    start: np.ndarray
-    reuse: np.ndarray
-    a: np.ndarray
-    a_len: np.ndarray
+    start: np.ndarray  # of the reuse part (of A without one)
+    reuse: np.ndarray  # tokens of the reuse part
+    a: np.ndarray  # place of A
+    a_len: np.ndarray  # tokens of A; none means no second part at all
     b: np.ndarray
     b_len: np.ndarray
-    label: np.ndarray
+    label: np.ndarray  # 1 = B follows A in the text
+    # 1 = a document starts in the part that the lane advances by
     document: np.ndarray
 
     def __len__(self) -> int:
@@ -64,8 +56,7 @@ def make_segments(
 ) -> Segments:
     """Cuts the first `length` tokens of a stream into segments.
 
-    Args:
-      stream: text; what lies behind `length` only serves as B.
+    What lies behind them only serves as B.
     """
     window = seq_len - reuse_len - FUNCTIONAL
     if reuse_len:
@@ -175,17 +166,12 @@ def pad_to_lanes(segments: Segments, segments_per_lane: int) -> Segments:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Which position of a segment holds what, for n segments.
+    """Which position of a segment holds what, for n segments."""
 
-    Attributes:
-      segment_ids: int32 [n, T]; padding has the id of CLS.
-      input_mask: bool [n, T].
-      functional: int64 [n, 3], positions of SEP, SEP, CLS (without meaning
-        where there is no second part).
-    """
-
-    segment_ids: np.ndarray
-    input_mask: np.ndarray
+    segment_ids: np.ndarray  # int32 [n, T]; padding has the id of CLS
+    input_mask: np.ndarray  # bool [n, T]
+    # int64 [n, 3], positions of SEP, SEP, CLS (without meaning where there is
+    # no second part)
     functional: np.ndarray
 
 
@@ -221,15 +207,10 @@ def layout(reuse, a_len, b_len, seq_len: int, reuse_len: int) -> Layout:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Which text token stands where in n segments; int64 [text tokens] each.
+    """Which text token stands where in n segments; int64 [text tokens] each."""
 
-    Attributes:
-      position: in the flattened [n, T].
-      token: place in the stream.
-    """
-
-    position: np.ndarray
-    token: np.ndarray
+    position: np.ndarray  # in the flattened [n, T]
+    token: np.ndarray  # place in the stream
 
 
 def places(segments: Segments, seq_len: int, reuse_len: int) -> Places:
@@ -259,12 +240,8 @@ def text_rows(
 ) -> np.ndarray:
     """A value of each text token of n segments, where the token stands.
 
-    Args:
-      values: [N], of the stream's tokens.
-      fill: what the other positions have.
-
-    Returns:
-      [n, T] of the type of `values`.
+    [n, T] of the type of `values` [N], those of the stream's tokens; the other
+    positions have `fill`.
     """
     # The reuse part and A are one run of the text and B is another: two copies
     # of whole runs, where the text has so many tokens there.

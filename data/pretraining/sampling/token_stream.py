@@ -14,18 +14,12 @@ MAX_WORD_PIECES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """N tokens in reading order of one direction.
+    """N tokens in reading order of one direction."""
 
-    Attributes:
-      ids: int32 [N].
-      sentences: int64, ascending places where a sentence starts.
-      documents: int64, ascending places where a document starts.
-      words: bool [N], whether a word (of `spans`' sense) starts here.
-    """
-
-    ids: np.ndarray
-    sentences: np.ndarray
-    documents: np.ndarray
+    ids: np.ndarray  # int32 [N]
+    sentences: np.ndarray  # int64, ascending places where a sentence starts
+    documents: np.ndarray  # int64, ascending places where a document starts
+    # bool [N], whether a word (of `spans`' sense) starts here
     words: np.ndarray
 
     def __len__(self) -> int:
@@ -85,9 +79,8 @@ def tokenize(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokenizes documents, each ending with `<eod>`.
 
-    Returns:
-      ids int32 [N], sentence lengths int64 (symbols belong to the sentence
-      before them), number of sentences per document int64.
+    ids int32 [N], sentence lengths int64 (symbols belong to the sentence before
+    them), number of sentences per document int64.
     """
     symbols = tokenizer.symbols
     texts, counts, paragraph_ends = [], [], []
@@ -120,11 +113,9 @@ def make_stream(
     sentence_counts: np.ndarray,
     word_starts: np.ndarray,
 ) -> Stream:
-    """Puts tokenized documents into a stream.
+    """Puts tokenized documents, ids int32 [N], into a stream.
 
-    Args:
-      ids: int32 [N].
-      word_starts: bool [V], which pieces begin a word.
+    `word_starts`: bool [V], which pieces begin a word.
     """
     starts = np.cumsum(sentence_sizes) - sentence_sizes
     first = np.cumsum(sentence_counts) - sentence_counts

@@ -148,7 +148,7 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config, monkeypatch):
     options = dataclasses.replace(options, max_seq_length=length)
     said = []
     tokenizer = Tokenizer(spiece_model)
-    kept, trained = [], CrossEncoder._trained
+    kept, trained = [], CrossEncoder._train
 
     def watched(self, *arguments):
         graphs = set(ops.gradient_registry.list())
@@ -156,7 +156,7 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config, monkeypatch):
         kept.append(len(set(ops.gradient_registry.list()) - graphs))
         return found
 
-    monkeypatch.setattr(CrossEncoder, "_trained", watched)
+    monkeypatch.setattr(CrossEncoder, "_train", watched)
     found = RankingRun(options, tokenizer, said.append, export_model)()
     assert "cross_encoder" in found["systems"]
     assert kept == [0]  # no graph of the ranker
