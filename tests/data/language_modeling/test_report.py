@@ -5,6 +5,7 @@ import pytest
 
 from common.errors import UserError
 from data.language_modeling import report
+from data.pretraining.options import InspectOptions
 from tests.data.language_modeling.stream_builds import TEXT, run
 
 
@@ -14,16 +15,21 @@ def manifest(tmp_path_factory):
     return run(folder, block_megabytes=0.0001)
 
 
+def record(manifest, number):
+    options = InspectOptions(manifest.data_dir, record_number=number)
+    return report.describe_record(manifest, options)
+
+
 def test_records_as_words(manifest):
-    first = report.describe_record(manifest, "train", 0)
+    first = record(manifest, 0)
     assert "record 0 of" in first and "16 tokens" in first
     assert "the Cat sat <eos> <eos> on the Mat" in first
     assert "the Cat sat\n\non the Mat\n" in first
     total = sum(f.records for f in manifest.select("train"))
-    last = report.describe_record(manifest, "train", total - 1)
+    last = record(manifest, total - 1)
     assert last.endswith("it <eos>\n\ntext:\nit\n")
     with pytest.raises(UserError, match=rf"records 0..{total - 1}"):
-        report.describe_record(manifest, "train", total)
+        record(manifest, total)
 
 
 def test_everything_is_checked(manifest):
@@ -34,7 +40,8 @@ def test_everything_is_checked(manifest):
 
 
 def test_statistics_count_every_line(manifest):
-    text = report.describe_statistics(manifest, "train")
+    options = InspectOptions(manifest.data_dir)
+    text = report.describe_statistics(manifest, options)
     lines = manifest.split_counts("train").lines
     assert lines == TEXT["train"].count("\n") + 1
     bars = text.split("its end included:\n")[1].split("\n")
@@ -42,5 +49,6 @@ def test_statistics_count_every_line(manifest):
     words = (TEXT["train"] + "\n").replace("\n", " <eos> ").split()
     p = np.unique(words, return_counts=True)[1] / len(words)
     assert f"entropy {-(p * np.log(p)).sum():.4f} nats" in text
-    part = report.describe_statistics(manifest, "train", 1)
+    options = InspectOptions(manifest.data_dir, max_records=1)
+    part = report.describe_statistics(manifest, options)
     assert "of the first 16 tokens" in part
