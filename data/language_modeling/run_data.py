@@ -60,7 +60,7 @@ class StreamData:
         )
 
     def check_length(self, split: str, seq_len: int) -> None:
-        """UserError: a segment does not fit into the split, or there is none."""
+        """UserError: the split has no room for a segment, or is not there."""
         tokens = self.manifest.split_counts(split).tokens
         if tokens <= seq_len:
             raise UserError(
