@@ -87,11 +87,7 @@ def wikiextractor_paragraphs(
 ) -> Iterator[str | None]:
     """Paragraphs of WikiExtractor's output, None where an article ends.
 
-    Args:
-      lines: of a file, JSON objects or `<doc>` blocks.
-
-    Raises:
-      CorpusError: a line that is neither.
+    Raises CorpusError: a line that is neither JSON nor part of a `<doc>` block.
     """
     inside, title = False, False
     for number, line in enumerate(lines, 1):
@@ -131,11 +127,8 @@ def cirrussearch_paragraphs(
 ) -> Iterator[str | None]:
     """Texts of the articles of a search index's dump, None after each.
 
-    Args:
-      lines: of a file: `{"index": ...}` and the page's fields, in turn.
-
-    Raises:
-      CorpusError: a line is no JSON object, or a page has no text.
+    Lines are `{"index": ...}` and the page's fields, in turn. Raises
+    CorpusError: a line is no JSON object, or a page has no text.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -31,11 +31,8 @@ def convert(
 ) -> tuple[dict, Counter]:
     """(SQuAD 2.0 value, what was counted) of a NewsQA value.
 
-    Args:
-      split: of `SPLITS`; stories of another `type` are left out.
-
-    Raises:
-      UserError: another layout, or nothing of this split.
+    Stories whose `type` is not `split` (of `SPLITS`) are left out. Raises
+    UserError: another layout, or nothing of this split.
     """
     stories = value.get("data") if isinstance(value, dict) else None
     if not isinstance(stories, list):

@@ -224,8 +224,7 @@ def identity(options: DemoCorpusOptions) -> dict:
 def finished(options: DemoCorpusOptions) -> dict | None:
     """`corpus.json` of a finished, unchanged corpus; None if there is none.
 
-    Raises:
-      UserError: the folder holds a corpus of other versions or options.
+    Raises UserError: the folder holds a corpus of other versions or options.
     """
     path = os.path.join(options.output_dir, SUMMARY)
     if not os.path.exists(path):

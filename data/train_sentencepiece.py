@@ -48,8 +48,7 @@ PUNCTUATION = (".", "(", ")", '"', "-", "–", "£", "€")
 class Sentences:
     """The sentences of the input, with their number and a checksum.
 
-    Args:
-      changes: counts what normalisation changes in them; None = not counted.
+    `changes` counts what normalisation changes in them; None = not counted.
     """
 
     def __init__(
@@ -127,9 +126,8 @@ def shortened(sentence: str, limit: int = SENTENCE_BYTES) -> Iterator[str]:
 def train(options: SentencePieceOptions, log=print) -> dict:
     """Trains and writes the vocabulary; returns the content of PREFIX.json.
 
-    Raises:
-      UserError: no text, a size that the text does not allow, output of
-        other settings, a protobuf that sentencepiece cannot use.
+    Raises UserError: no text, a size that the text does not allow, output of
+    other settings, a protobuf that sentencepiece cannot use.
     """
     if finished := already_finished(options):
         return finished
@@ -281,8 +279,7 @@ def settings(options: SentencePieceOptions) -> dict:
 def already_finished(options: SentencePieceOptions) -> dict | None:
     """PREFIX.json of finished output with these settings and this text.
 
-    Raises:
-      UserError: PREFIX.model is there, but of other settings or text.
+    Raises UserError: PREFIX.model is there, but of other settings or text.
     """
     model, about = (
         options.model_prefix + ".model",

@@ -139,15 +139,11 @@ def _kind(annotation: Any) -> Any:
 
 
 def build(cls, **given):
-    """Options of a dataclass.
+    """Options of a dataclass: every setting that is not given is its flag's.
 
-    Returns:
-      `cls` with every other setting from its flag, lists as tuples of the
-      field's type; a setting that the command has no flag for keeps its
-      default.
-
-    Raises:
-      UserError: a part of a list is no number where the field's are.
+    Lists become tuples of the field's type; a setting that the command has no
+    flag for keeps its default. Raises UserError: a part of a list is no number
+    where the field's are.
     """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for name, one in settings_of(cls).items():

@@ -131,9 +131,8 @@ def hint(argv: list[str], known) -> str | None:
     None where none is unknown, and where the one that is has no name here:
     absl then names those that are spelled alike.
 
-    Args:
-      known: has the names of this command's flags (`in`); absl's `FLAGS` also
-        says which take a value of their own.
+    `known` has the names of this command's flags (`in`); absl's `FLAGS` also
+    says which take a value of their own.
     """
     lines, named = [], False
     arguments = iter(argv)

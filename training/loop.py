@@ -53,8 +53,7 @@ def train(
 class _Evaluation:
     """An `Evaluator` outside of training and the weights that it evaluates.
 
-    Args:
-      model: has the weights; None = a new one, for `restore`.
+    They are the model's; None = a new one, for `restore`.
     """
 
     def __init__(

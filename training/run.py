@@ -36,8 +36,7 @@ InputFn = Callable[[dict], tf.data.Dataset]
 class TrainRequest:
     """What a training is asked for.
 
-    Raises:
-      UserError: averaging waits for evaluations, and there are none.
+    Raises UserError: averaging waits for evaluations, and there are none.
     """
 
     objective: Objective

@@ -24,15 +24,8 @@ def plan_corpus(
     A run ends where a document ends, as every file does; it goes over as many
     files as fit. Files that are cut elsewhere between documents give the same
     runs. Plain files are cut by seeking, gzipped ones are read through once.
-
-    Args:
-      longest: blocks after which a run ends where any line does; 1 = at once.
-
-    Returns:
-      The parts of each run, in order; no part is empty.
-
-    Raises:
-      UserError: a file that cannot be read.
+    After `longest` blocks (1 = at once) a run ends where any line does. No part
+    of a run is empty. Raises UserError: a file that cannot be read.
     """
     cutter = _Cutter(block_bytes, longest)
     for path in paths:

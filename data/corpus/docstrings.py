@@ -34,9 +34,8 @@ MIN_LETTER_RATIO = 0.75
 def walk_sources(root: str, package: str) -> Iterator[tuple[str, str]]:
     """Yields (dotted module name, path) of a package or a module, sorted.
 
-    Args:
-      package: a folder or a single `.py` file below it. Tests are left out:
-        they repeat each other.
+    `package` is a folder or a single `.py` file below `root`. Tests are left
+    out: they repeat each other.
     """
     single = os.path.join(root, f"{package}.py")
     if os.path.isfile(single):

@@ -111,20 +111,14 @@ class Report:
 
 
 class Measured(NamedTuple):
-    """What a document is judged by.
+    """What a document is judged by."""
 
-    Attributes:
-      line: of its first line in the block, from 0.
-      reason: one that needs no other document, or "".
-      hashes: uint64 [lines].
-      signature: uint32 [128], or None without near-duplicates.
-    """
-
-    line: int
+    line: int  # of its first line in the block, from 0
     size: int
-    reason: str
+    reason: str  # one that needs no other document, or ""
     detail: str
-    hashes: np.ndarray
+    hashes: np.ndarray  # uint64 [lines]
+    # uint32 [128], or None without near-duplicates
     signature: np.ndarray | None
     beginning: str
 
@@ -208,9 +202,8 @@ class LineNumbers:
 def filter_corpus(options: FilterOptions) -> Report:
     """Does what the options say; writes nothing with `dry_run`.
 
-    Raises:
-      UserError: text that cannot be read, an unknown language, a missing
-        optional library, or nothing is left.
+    Raises UserError: text that cannot be read, an unknown language, a missing
+    optional library, or nothing is left.
     """
     paths = corpus.list_files(options.input_glob)
     for output in (options.output_file, options.output_file + REPORT):
@@ -236,8 +229,7 @@ def kept_texts(
 ) -> Iterator[tuple[str, str]]:
     """(path, text of a document with what ends it) of what stays, in order.
 
-    Args:
-      paths: files to read; of two equal documents the first stays.
+    Of two equal documents in the files `paths` the first stays.
     """
     if options.languages:
         quality.check_languages(options.languages)
@@ -258,9 +250,8 @@ def _survivors(
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Documents that only boilerplate can still drop, and frequent lines.
 
-    Returns:
-      Per block, which documents they are, bool [documents]; uint64 hashes of
-      the lines that stand in many of them.
+    Per block, which documents they are, bool [documents]; uint64 hashes of the
+    lines that stand in many of them.
     """
     earlier = _Earlier(options)
     numbers, counter = LineNumbers(), LineCounter()

@@ -42,25 +42,19 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """One document.
-
-    Attributes:
-      paragraph_ends: numbers of the lines that end a paragraph.
-      line_number: in the block, of its first line; from 0.
-    """
+    """One document."""
 
     lines: list[str]
+    # numbers of the lines that end a paragraph
     paragraph_ends: frozenset[int]
-    line_number: int
+    line_number: int  # in the block, of its first line; from 0
 
 
 def list_files(pattern: str) -> list[str]:
     """The files of comma-separated glob patterns, sorted within each.
 
-    Patterns may have names (`sources.find`), which say nothing here.
-
-    Raises:
-      UserError: a pattern matches nothing.
+    Patterns may have names (`sources.find`), which say nothing here. Raises
+    UserError: a pattern matches nothing.
     """
     paths = [p for source in sources.find(pattern) for p in source.paths]
     return list(dict.fromkeys(paths))
@@ -82,8 +76,7 @@ def open_text(path: str) -> IO[bytes]:
 def read_line_bytes(f: IO[bytes], path: str) -> Iterator[bytes]:
     """The lines of a file with their ends.
 
-    Raises:
-      CorpusError: one is longer than `LONGEST_LINE`.
+    Raises CorpusError: one is longer than `LONGEST_LINE`.
     """
     # A `tf.io.gfile` takes no bound; what it holds is not packed.
     packed = path.endswith((".gz", ".xz", ".bz2"))
@@ -104,11 +97,7 @@ class BlockReader:
         self._path, self._stream = None, None
 
     def read(self, block: Block) -> bytes:
-        """The bytes of a block.
-
-        Raises:
-          OSError, EOFError, zlib.error: the file cannot be read.
-        """
+        """A block's bytes, or OSError, EOFError, zlib.error of the file."""
         with files.about(block.path):
             return self._read(block)
 
@@ -141,8 +130,7 @@ def read_run(
 ) -> tuple[list[Document], str]:
     """The documents of a run of parts, and the SHA-256 of its text.
 
-    Raises:
-      CorpusError: as `documents`.
+    Raises CorpusError as `documents`.
     """
     part_bytes, digest = read_parts(parts, reader)
     run_documents = [
@@ -169,9 +157,8 @@ def documents(
 ) -> list[Document]:
     """The documents of a block; empty ones are left out.
 
-    Raises:
-      CorpusError: bytes that are not UTF-8, a JSONL line that is no object
-        with a text field; file and line are named.
+    CorpusError names file and line: bytes that are not UTF-8, a JSONL line that
+    is no object with a text field.
     """
     text = encodings.line_feeds(decode(data, block))
     # Most texts mark no paragraph: nothing to look for in their lines.
@@ -195,9 +182,8 @@ def documents(
 def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
     """The lines of a file as text, without a byte order mark.
 
-    Raises:
-      CorpusError: bytes that are not UTF-8, lines that end with CR alone; file
-        and line are named.
+    CorpusError names file and line: bytes that are not UTF-8, lines that end
+    with CR alone.
     """
     with files.about(path):
         for number, line in enumerate(lines):
@@ -211,12 +197,7 @@ def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def decode(data: bytes, block: Block) -> str:
-    """The text of a block's bytes, without a byte order mark.
-
-    Raises:
-      CorpusError: bytes that are not UTF-8, lines that end with CR alone; file
-        and line are named.
-    """
+    """The text of a block's bytes, as `decode_lines` gives that of a file."""
     if not block.start:
         data = _beginning(data, block.path, is_all=True)
     try:
@@ -229,9 +210,7 @@ def decode(data: bytes, block: Block) -> str:
 def _beginning(data: bytes, path: str, is_all: bool) -> bytes:
     """The first bytes of a file, checked, without a byte order mark.
 
-    Args:
-      data: whole lines.
-      is_all: no line ends with LF if none does in `data`.
+    `data` is whole lines; `is_all`: no line ends with LF if none does in it.
     """
     problem = encodings.refusal(data[:4])
     if is_all:

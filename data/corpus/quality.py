@@ -75,10 +75,8 @@ def _datasketch():
 class NearDuplicates:
     """Finds the first earlier document that is nearly the same.
 
-    Takes about 4 KB for every document that is kept.
-
-    Args:
-      threshold: least share of common shingles (estimated Jaccard index).
+    Takes about 4 KB for every document that is kept. `threshold` is the least
+    share of common shingles (estimated Jaccard index).
     """
 
     def __init__(self, threshold: float):
@@ -118,11 +116,7 @@ def language(lines: list[str]) -> str:
 
 
 def check_languages(codes: tuple[str, ...]) -> None:
-    """Refuses codes that the language library does not know.
-
-    Raises:
-      UserError: it names them and some that are known.
-    """
+    """UserError names codes that the library does not know, and some known."""
     known = set(_identifier().labels)
     unknown = sorted(set(codes) - known)
     if unknown:

@@ -21,41 +21,32 @@ _MOST = 100  # readings; more is a slip of the finger
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Files that are counted and weighed together.
+    """Files that are counted and weighed together."""
 
-    Attributes:
-      name: "" = the corpus has no names.
-    """
-
-    name: str
+    name: str  # "" = the corpus has no names
     paths: tuple[str, ...]
     weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """One reading of a block.
-
-    Attributes:
-      first: number of the block that is the first reading of the same text.
-    """
+    """One reading of a block."""
 
     source: str
-    first: int
+    first: int  # number of the block that is its text's first reading
     share: float = 1.0
 
 
 def find(pattern: str, weights: str = "") -> tuple[Source, ...]:
     """The sources of comma-separated glob patterns, in their order.
 
+    Raises UserError: a pattern matches nothing, some have names and others have
+    not, a file has two names, a weight that cannot be.
+
     Args:
       pattern: patterns, all as `name=pattern` or none; a name may come again. A
         file that has such a name itself is a file.
       weights: `name=number`, with commas; a source without one has 1.
-
-    Raises:
-      UserError: a pattern matches nothing, some have names and others have not,
-        a file has two names, a weight that cannot be.
     """
     paths_of: dict[str, list[str]] = {}
     owner: dict[str, str] = {}
@@ -79,12 +70,8 @@ def plan(
 ) -> tuple[list, tuple[Reading, ...]]:
     """All blocks: every source once, then what is read again.
 
-    Args:
-      cut: files -> blocks; no block has two sources.
-
-    Returns:
-      Blocks, and what each is a reading of. The readings are empty where every
-      text is read once and has no name.
+    `cut`: files -> blocks; no block has two sources. Also what each block is a
+    reading of: empty where every text is read once and has no name.
     """
     blocks, readings = [], []
     numbers: dict[str, range] = {}

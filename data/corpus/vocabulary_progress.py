@@ -26,8 +26,7 @@ _SHARES = 10  # lines while pieces are added one by one
 def shown(wanted: int) -> Iterator[TextIO]:
     """While it is open, the trainer's log becomes lines on standard error.
 
-    Yields:
-      Standard error as it was, for lines of our own.
+    Yields standard error as it was, for lines of our own.
     """
     sys.stderr.flush()
     before = os.dup(2)

@@ -32,9 +32,8 @@ _ROWS = ("|", "!", "{|")
 def paragraphs(lines: Iterator[str], path: str = "") -> Iterator[str | None]:
     """Paragraphs of a dump's articles, None after each article.
 
-    Raises:
-      CorpusError: the file is no XML, or is cut off.
-      UserError: the package is missing.
+    Raises CorpusError: the file is no XML, or is cut off; UserError: the
+    package is missing.
     """
     parse = optional.load(
         "mwparserfromhell", "--layout=wikipedia", "requirements-corpus.txt"
@@ -50,12 +49,10 @@ def paragraphs(lines: Iterator[str], path: str = "") -> Iterator[str | None]:
 
 
 def plain(code: Any, namespaces: set[str]) -> list[str]:
-    """The paragraphs of parsed wikitext.
+    """The paragraphs of parsed wikitext, a `Wikicode`, which is changed.
 
-    Args:
-      code: `mwparserfromhell.wikicode.Wikicode`; it is changed.
-      namespaces: names before a colon, in small letters: links to pages of
-        theirs are left out. "" is that of articles.
+    Links to pages of `namespaces`, names before a colon in small letters, are
+    left out. "" is that of articles.
     """
     for node in code.filter(recursive=False):
         if type(node).__name__ == "Heading":

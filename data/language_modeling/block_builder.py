@@ -17,8 +17,6 @@ _CHUNK = 1024  # records made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
-    """What all workers share."""
-
     splits: tuple[str, ...]
     vocabulary_path: str
     vocabulary_sha256: str

@@ -50,7 +50,6 @@ class Streams(BuildLayout):
         self._vocabulary = self._given
 
     def text_line(self) -> str:
-        """Unit, line ends, case, and where the vocabulary is from."""
         options = self.options
         case = ", lower-cased" if options.lower_case else ""
         source = f"counted from {options.vocab_from}"
@@ -62,7 +61,6 @@ class Streams(BuildLayout):
         )
 
     def identity(self) -> dict:
-        """Options, the given vocabulary, names of the splits' files."""
         return {
             "options": self.options.identity(),
             "given_vocabulary": self._given.sha256 if self._given else None,
@@ -134,7 +132,6 @@ class Streams(BuildLayout):
                 )
 
     def make_manifest(self, plan, summaries, text_sha256) -> StreamManifest:
-        """Sums of the counts of each split."""
         counts = {}
         for summary in summaries:
             of_split = counts.setdefault(summary["split"], {})
@@ -152,7 +149,6 @@ class Streams(BuildLayout):
         )
 
     def finish(self, manifest, log) -> StreamManifest:
-        """Says what was built."""
         for split in SPLITS:
             if manifest.has(split):
                 c = manifest.split_counts(split)

@@ -107,7 +107,6 @@ class StreamManifest(Manifest):
 
     @functools.cached_property
     def format(self) -> RecordFormat:
-        """Of the records."""
         return make_format(self.options["record_tokens"], self.vocab_size)
 
     def select(self, split: str) -> list[StreamFile]:
@@ -122,11 +121,9 @@ class StreamManifest(Manifest):
         return split_files
 
     def has(self, split: str) -> bool:
-        """Whether there is such a split."""
         return any(f.split == split for f in self.files)
 
     def split_counts(self, split: str) -> SplitCounts:
-        """What a split counts."""
         self.select(split)
         return SplitCounts(**self.counts[split])
 

@@ -48,7 +48,7 @@ class StreamData:
         count_mark_pairs: bool,
         stride: int = 1,
     ) -> Callable:
-        """`params -> tf.data.Dataset`, the split once; UserError: no split."""
+        """`params -> tf.data.Dataset`, once; UserError: no such split."""
         self.manifest.select(split)
         return self._batches(
             split,
@@ -60,7 +60,7 @@ class StreamData:
         )
 
     def check_length(self, split: str, seq_len: int) -> None:
-        """UserError: a segment does not fit into a split; no such split."""
+        """UserError: the split has no room for a segment, or is not there."""
         tokens = self.manifest.split_counts(split).tokens
         if tokens <= seq_len:
             raise UserError(

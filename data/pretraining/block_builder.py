@@ -31,8 +31,6 @@ _EXPLICIT = 16  # records with explicit masks that are made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
-    """What all workers share."""
-
     segments_per_lane: dict[str, int]
     # numbers of the documents of each block that came before; blocks that are
     # read again are not among them
@@ -41,7 +39,6 @@ class Plan(layout.Plan):
     readings: tuple[Reading, ...] = ()
 
     def reading(self, block: int) -> Reading:
-        """What a block is a reading of."""
         return self.readings[block] if self.readings else Reading("", block)
 
     def suffix(self, block: int) -> str:
@@ -58,8 +55,6 @@ def record_name(split: str, direction: str, number: int, block: int) -> str:
 
 
 class BlockBuilder(layout.BlockBuilder):
-    """Builds blocks one after the other."""
-
     def __init__(
         self,
         options: BuildOptions,

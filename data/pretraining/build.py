@@ -58,12 +58,10 @@ class TwoSegments(BuildLayout):
         self._readings = ()
 
     def text_line(self) -> str:
-        """The text settings and where they stand."""
         tokenizer = self._tokenizer
         return tokenizer.vocabulary.describe(tokenizer.settings)
 
     def identity(self) -> dict:
-        """Options, vocabulary, text settings."""
         return {
             "options": self._options(),
             "spiece_sha256": self._tokenizer.sha256,
@@ -118,7 +116,6 @@ class TwoSegments(BuildLayout):
         )
 
     def make_manifest(self, plan, summaries, text_sha256):
-        """Sums of counts and targets."""
         counts, targets = {}, {}
         apart = {s.name: {"weight": s.weight} for s in self._sources if s.name}
         for summary in summaries:
@@ -149,7 +146,6 @@ class TwoSegments(BuildLayout):
         )
 
     def finish(self, manifest, log):
-        """Batches, report, the vocabulary's copy."""
         build_report.check_empty(manifest, self.options)
         rows = self.options.materialize_batches
         if rows:

@@ -74,7 +74,6 @@ class PretrainingManifest(Manifest):
 
     @property
     def text(self) -> TextSettings:
-        """How text was handled."""
         if self.text_settings is None:
             return TextSettings.from_flags(
                 self.options["uncased"], self.options["keep_accents"]
@@ -106,7 +105,6 @@ class PretrainingManifest(Manifest):
 
     @functools.cached_property
     def format(self) -> RecordFormat:
-        """Layout of the records."""
         return make_format(
             self.seq_len,
             self.num_predict,

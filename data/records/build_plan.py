@@ -74,7 +74,7 @@ def check_folder(path: str, record: dict) -> bool:
 
 
 def check_finished_text(layout: BuildLayout, blocks) -> None:
-    """UserError names the first block whose text a finished build had not."""
+    """UserError names a finished build's first block whose text is another."""
     options = layout.options
     stored = layout.manifest.load(options.output_dir).text_sha256
     digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)

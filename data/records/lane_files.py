@@ -29,7 +29,6 @@ class OpenFiles:
         weakref.finalize(self, _close_all, self._files)
 
     def get(self, path: str) -> IO[bytes]:
-        """An open file."""
         file = self._files.pop(path, None)
         if file is None:
             if len(self._files) >= _OPEN_FILES:

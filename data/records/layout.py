@@ -43,7 +43,7 @@ class BuildLayout(abc.ABC):
     # (`BlockBuilder`)
     block_builder: ClassVar[type]
     manifest: ClassVar[type[Manifest]]  # of what a finished folder holds
-    token_count: ClassVar[str]  # name in the summaries' counts
+    token_count: ClassVar[str]  # the log's tokens in the summaries' counts
 
     def tokens(self, summaries: Sequence[dict]) -> int:
         """Tokens of finished blocks."""
@@ -88,7 +88,7 @@ class BuildLayout(abc.ABC):
     def finish(self, manifest: Manifest, log) -> Manifest:
         """Writes what lies beside the records; says what was built.
 
-        The manifest to be written has all files that are to be kept.
+        Gives the manifest to be written, with all files that are to be kept.
         """
 
 
@@ -127,7 +127,7 @@ class BlockBuilder(abc.ABC):
     def write_block(self, block: int) -> dict:
         """Writes the files of a block.
 
-        JSON values: `files`, dicts of the fields of the manifest's record
+        Gives JSON values: `files`, dicts of the fields of the manifest's record
         files, and what the layout's manifest is made of.
         """
 

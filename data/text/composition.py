@@ -34,8 +34,7 @@ _HANGUL = range(0xAC00, 0xD7A4)
 def rules(uncased: bool) -> dict[str, str]:
     """Character or sequence -> what SentencePiece replaces it by.
 
-    Args:
-      uncased: lower-case what comes out, too ("\u2103" has a capital C).
+    Uncased, what comes out is lower-cased, too ("\u2103" has a capital C).
     """
     rule_of = {
         char: new
@@ -78,8 +77,7 @@ def characters() -> list[str]:
 def each(**rules: str | bytes) -> Iterator[tuple[str, str]]:
     """(character, what SentencePiece's normaliser makes of it), all but NUL.
 
-    Args:
-      **rules: `rule_name`, or the bytes of a vocabulary as `model_proto`.
+    `rules`: `rule_name`, or the bytes of a vocabulary as `model_proto`.
     """
     normaliser = sentencepiece.SentencePieceNormalizer(
         add_dummy_prefix=False,

@@ -35,30 +35,22 @@ _CODES = 0x110000
 
 
 class Vocabulary(abc.ABC):
-    """Ids 0..size-1 of one unit.
-
-    Attributes:
-      unk_id: of what is not known; None = that is an error.
-      eos_id: what a line's end becomes; None with `line_end` none.
-      sha256: hex digest of symbols, order and settings.
-    """
+    """Ids 0..size-1 of one unit."""
 
     unit: str
     size: int
     line_end: str
     lower_case: bool
-    unk_id: int | None
-    eos_id: int | None
-    sha256: str
+    unk_id: int | None  # of what is not known; None = that is an error
+    eos_id: int | None  # what a line's end becomes; None with `line_end` none
+    sha256: str  # hex digest of symbols, order and settings
 
     @abc.abstractmethod
     def encode(self, text: str) -> np.ndarray:
         """Ids int32 [n] of a text; each "\\n" in it ends a line.
 
-        The last line is open without one: nothing follows it.
-
-        Raises:
-          UnknownSymbolError: text that the vocabulary cannot say.
+        The last line is open without one: nothing follows it. Raises
+        UnknownSymbolError: text that the vocabulary cannot say.
         """
 
     @abc.abstractmethod
@@ -78,13 +70,9 @@ class Vocabulary(abc.ABC):
     ) -> tuple[np.ndarray, bool]:
         """Ids of a line by itself, and whether its first token has a score.
 
-        The end of a line before it and its own stand around it where the
-        vocabulary has one; else its first token has nothing to be predicted
-        from.
-
-        Args:
-          line: without its end.
-          line_end: its own end follows it; False = the line is open.
+        The end of a line before it and its own (without `line_end` the line is
+        open) stand around it where the vocabulary has one; else its first token
+        has nothing to be predicted from. `line` itself is without its end.
         """
         if self.eos_id is None:
             return self.encode(line), False
@@ -106,15 +94,15 @@ class Vocabulary(abc.ABC):
 class SymbolVocabulary(Vocabulary):
     """Words, characters or bytes in an order of their own.
 
+    Raises UserError: settings that do not fit, symbols that are missing or
+    repeated.
+
     Args:
       unit: "word", "char" or "byte"; symbols of bytes are decimal numbers.
       symbols: all different; their places are the ids.
       line_end: one of `LINE_ENDS[unit]`.
       unknown: "unk": unknown words and characters become `<unk>` (`<UNK>`)
         where there is one; "error": they are errors.
-
-    Raises:
-      UserError: settings that do not fit, symbols that are missing or repeated.
     """
 
     def __init__(
@@ -340,14 +328,10 @@ class PieceVocabulary(Vocabulary):
 
 
 def load(path: str, line_end: str | None = None) -> Vocabulary:
-    """Reads a vocabulary of ours or a SentencePiece file.
+    """Reads a vocabulary of `Vocabulary.save`, or a SentencePiece file.
 
-    Args:
-      path: of `Vocabulary.save`, or a SentencePiece model by its name.
-      line_end: of a SentencePiece file, which says none; None = "eos".
-
-    Raises:
-      UserError: there is none, or it is damaged.
+    The latter, known by its name, says no `line_end`: None = "eos". Raises
+    UserError: there is none, or it is damaged.
     """
     if path.endswith(".model"):
         return PieceVocabulary(path, line_end or "eos")

@@ -23,18 +23,13 @@ _PRIVATE = range(0xE000, 0xF900)
 
 
 class PlaceVocabulary(NamedTuple):
-    """A SentencePiece file that knows a hidden place.
+    """A SentencePiece file that knows a hidden place."""
 
-    Attributes:
-      model: bytes of the file; its ids 0..V-1 are those of the vocabulary, V
-        and V + 1 are hidden places.
-      place: the character that stands for one.
-      other: a character that the vocabulary lacks; what a text's own `place`
-        becomes.
-    """
-
+    # bytes of the file; its ids 0..V-1 are those of the vocabulary, V and V + 1
+    # are hidden places
     model: bytes
-    place: str
+    place: str  # the character that stands for one
+    # a character that the vocabulary lacks; what a text's own `place` becomes
     other: str
     size: int
 
@@ -90,15 +85,11 @@ def masked_ids(
 
 
 class FilledText(NamedTuple):
-    """A text whose places are filled, and the pieces of each filling.
+    """A text whose places are filled, and the pieces of each filling."""
 
-    Attributes:
-      ids: int32 [T] of the whole text.
-      hidden: bool [places, T]: pieces that hold a character of the filling, and
-        the word marks right before them.
-    """
-
-    ids: np.ndarray
+    ids: np.ndarray  # int32 [T] of the whole text
+    # bool [places, T]: pieces that hold a character of the filling, and the
+    # word marks right before them
     hidden: np.ndarray
 
 

@@ -45,7 +45,6 @@ class Changes:
         self._mild: list[tuple[str, str]] = []
 
     def add(self, raw: str, normalised: str) -> None:
-        """Counts a sentence."""
         raw = " ".join(raw.split())
         self.characters += len(raw.translate(_BLANKS))
         if raw.isascii():

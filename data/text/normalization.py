@@ -84,11 +84,7 @@ def most_chars(text: str) -> int:
 
 
 def unicode_form(form: str, text: str) -> str:
-    """`unicodedata.normalize(form, text)` in linear time.
-
-    Args:
-      form: "NFC", "NFD", "NFKC" or "NFKD".
-    """
+    """`unicodedata.normalize(form, text)` in linear time."""
     if not _has_long_run(text):
         return unicodedata.normalize(form, text)
     apart = form.replace("C", "D")
@@ -139,13 +135,12 @@ def normalise(
 ) -> str:
     """The text that SentencePiece sees.
 
+    `normalise("\\tSão  ``Paulo''")` is `Sao "Paulo"`.
+
     Args:
       uncased: lower-case it, as the last step.
       keep_accents: skip NFKD and the removal of combining marks.
       remove_space: strip, and make one space of each run of white space.
-
-    Returns:
-      The normalised text; `normalise("\\tSão  ``Paulo''")` is `Sao "Paulo"`.
     """
     return normalise_all([text], uncased, keep_accents, remove_space)[0]
 
@@ -192,17 +187,13 @@ def _without_accents(texts: list[str]) -> list[str]:
 class Aligned:
     """Normalised text and where each of its characters comes from.
 
-    Attributes:
-      text: as `normalise` gives it.
-      starts: int64 [len(text)], first raw character of each.
-      ends: int64 [len(text)], one past the last raw character. Characters that
-        came from one raw character share its span; a combining mark that was
-        dropped belongs to the character before it.
+    Characters that came from one raw character share its span; a combining mark
+    that was dropped belongs to the character before it.
     """
 
-    text: str
-    starts: np.ndarray
-    ends: np.ndarray
+    text: str  # as `normalise` gives it
+    starts: np.ndarray  # int64 [len(text)], first raw character of each
+    ends: np.ndarray  # int64 [len(text)], one past the last raw character
 
 
 def align(

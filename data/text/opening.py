@@ -14,12 +14,9 @@ def open_tokenizer(
 ) -> AnyTokenizer:
     """The tokenizer of a file (module-level, so that workers can call it).
 
-    Args:
-      path: a SentencePiece model, a `tokenizer.json` or a `vocab.txt`.
-      text: see `Tokenizer`; a released tokenizer has rules of its own.
-
-    Raises:
-      UserError: the file is missing, damaged or of no known kind.
+    The file is a SentencePiece model, a `tokenizer.json` or a `vocab.txt`; for
+    `text` see `Tokenizer`: a released tokenizer has rules of its own. Raises
+    UserError: the file is missing, damaged or of no known kind.
     """
     if is_released(path):
         return ReleasedTokenizer(path, text)
@@ -35,12 +32,9 @@ def check_graph(offline: AnyTokenizer) -> None:
 def graph_tokenizer(offline: AnyTokenizer):
     """The same ids and offsets inside a TensorFlow graph.
 
-    Returns:
-      A `GraphTokenizer`, `GraphWordPiece`, `GraphBpe` or `GraphUnigram`; all have `tokenize`,
-      `tokenize_with_offsets`, `id_to_piece`, `detokenize` and `vocab_size`.
-
-    Raises:
-      UserError: the file holds a rule that no graph has.
+    A `GraphTokenizer`, `GraphWordPiece`, `GraphBpe` or `GraphUnigram`; all have
+    `tokenize`, `tokenize_with_offsets`, `id_to_piece`, `detokenize` and
+    `vocab_size`. Raises UserError: the file holds a rule that no graph has.
     """
     # TensorFlow only where it is asked for: data workers do not import it.
     if isinstance(offline, Tokenizer):

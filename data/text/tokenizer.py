@@ -57,20 +57,16 @@ def split_piece(
 class Tokenizer:
     """A SentencePiece file with the text handling that belongs to it.
 
+    `symbols` is `SymbolIds` as the file has them, `sha256` the hex digest of
+    its bytes, `word_starts` bool [V], pieces that begin a word: a word mark, a
+    symbol such as `<eod>`, or one punctuation character. Raises UserError: the
+    file is missing or damaged, is no SentencePiece model, lacks a special
+    symbol, or is of other text settings than `text`.
+
     Args:
       text: what a user or something made with the vocabulary says about text
         handling; taken where the vocabulary has no record of it, else it must
         agree.
-
-    Attributes:
-      symbols: `SymbolIds` as the file has them.
-      sha256: hex digest of the file's bytes.
-      word_starts: bool [V], pieces that begin a word: a word mark, a symbol
-        such as `<eod>`, or one punctuation character.
-
-    Raises:
-      UserError: the file is missing or damaged, is no SentencePiece model,
-        lacks a special symbol, or is of other text settings than `text`.
     """
 
     def __init__(
@@ -234,8 +230,7 @@ class Tokenizer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """`encode_batch`, laid end to end.
 
-        Returns:
-          ids int32 [sum of lengths], lengths int64 [len(texts)].
+        ids int32 [sum of lengths], lengths int64 [len(texts)].
         """
         if self._by_surface:
             arrays = [np.asarray(self.encode(t), np.int32) for t in texts]
@@ -272,11 +267,10 @@ class Tokenizer:
     ) -> tuple[list[int], list[int], list[int]]:
         """Ids with the raw characters that each piece came from.
 
-        Returns:
-          ids, starts, ends of equal length; `text[start:end]` holds the piece,
-          without the white space that its word mark stands for. A lone word
-          mark has an empty span; pieces that came from one raw character share
-          its span; a dropped combining mark belongs to the piece before it.
+        ids, starts, ends of equal length; `text[start:end]` holds the piece,
+        without the white space that its word mark stands for. A lone word mark
+        has an empty span; pieces that came from one raw character share its
+        span; a dropped combining mark belongs to the piece before it.
         """
         return tuple(x.tolist() for x in self.encode_spans(text))
 

@@ -87,9 +87,8 @@ NEWLINE = "\n"
 def read_list(path: str, unit: str = "word") -> list[str]:
     """Symbols of a plain list: the first column of each line.
 
-    Args:
-      path: one symbol a line, and what white space divides from it.
-      unit: of characters ("char"), one that is white space itself is a symbol.
+    Columns are what white space divides; of characters (`unit` "char") one that
+    is white space itself is a symbol.
     """
     try:
         data = files.read_bytes(path)
@@ -113,9 +112,7 @@ def _character(line: str) -> str:
 def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):
     """How often each symbol occurs: a dict in order of first appearance.
 
-    Args:
-      unit: "word", "char" or "byte".
-      newline: count "\\n", for characters and bytes.
+    `newline`: count "\\n", for characters and bytes.
     """
     if unit == "byte":
         character_counts = collections.Counter(text)
@@ -138,14 +135,10 @@ def by_count(
     min_count: int = 0,
     max_symbols: int = 0,
 ) -> list[str]:
-    """Symbols in the original's order.
+    """Symbols in the original's order, of at least `min_count`.
 
     Special ones first, then by falling count; equal counts as they first
-    appeared.
-
-    Args:
-      min_count: symbols that occur less often are left out.
-      max_symbols: counted symbols that are looked at; 0 = all.
+    appeared. `max_symbols` counted symbols are looked at; 0 = all.
     """
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     if max_symbols:

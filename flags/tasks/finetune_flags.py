@@ -64,14 +64,8 @@ def define(max_seq_length: int, **defaults) -> None:
 def apply_recipe(command: str) -> list[str]:
     """Gives flags that were not given the recipe's values.
 
-    Args:
-      command: the running command's file name.
-
-    Returns:
-      Lines that list every value and its source; empty without a recipe.
-
-    Raises:
-      UserError: unknown recipe, or one of another command.
+    Returns lines that list every value and its source; empty without a recipe.
+    Raises UserError: unknown recipe, or one of another command.
     """
     if not FLAGS.recipe:
         return []
@@ -99,12 +93,9 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
 
     Call it before the flags become options, after `apply_recipe`.
 
-    Returns:
-      The model's task.json, None for a new model, and lines that say what
-      differs from it.
-
-    Raises:
-      UserError: a flag is given that would make it another model.
+    Returns the model's task.json, None for a new model, and lines that say what
+    differs from it. Raises UserError: a flag is given that would make it
+    another model.
     """
     folder = trained_folder()
     if folder is None:
@@ -138,9 +129,8 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
 def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     """What to do; call `apply_recipe` and `adopt` before.
 
-    Args:
-      run: fields of `RunOptions` that the command sets itself.
-      **more: fields of `FinetuneOptions` that are none of its flags.
+    Fields of `RunOptions` that the command sets itself are in `run`; others,
+    which are none of its flags, in `more`.
     """
     return flag_values.build(
         FinetuneOptions,

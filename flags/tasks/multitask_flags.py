@@ -58,12 +58,9 @@ def define() -> None:
 def read(tasks: tuple[str, ...] = (), **changes) -> dict:
     """What the flags say of some tasks.
 
-    Returns:
-      `options`, `settings` (`MultiTaskOptions`), `data` and `features` by
-      task, `flags` for run.json.
-
-    Raises:
-      UserError: a value is out of range, or a name is of no task of these.
+    Returns `options`, `settings` (`MultiTaskOptions`), `data` and `features` by
+    task, `flags` for run.json. Raises UserError: a value is out of range, or a
+    name is of no task of these.
     """
     with flagsaver.flagsaver(**changes):
         names = tasks or _names()
@@ -148,8 +145,7 @@ def _check(features: FeatureOptions) -> None:
 def by_name(flag: str, values: list[str], kind: type) -> dict:
     """`name:value` parts of a list flag.
 
-    Raises:
-      UserError: another form, or a value that is no number above 0.
+    Raises UserError: another form, or a value that is no number above 0.
     """
     found = {}
     for part in values:

@@ -27,17 +27,12 @@ FLAGS = flags.FLAGS
 
 @dataclasses.dataclass(frozen=True)
 class TaskCommand:
-    """`run_KIND.py`: its flags and what it does with them.
+    """`run_KIND.py`: its flags and what it does with them."""
 
-    Attributes:
-      kind: of `task_settings.ALL`.
-      data: the task's own options; their settings are its flags.
-      task: "module:name" of its `data.finetuning.task.Task`.
-    """
-
-    kind: str
+    kind: str  # of `task_settings.ALL`
+    # the task's own options; their settings are its flags
     data: type[DataOptions]
-    task: str
+    task: str  # "module:name" of its `data.finetuning.task.Task`
     max_seq_length: int
     eval_batch_size: int = 16
 
@@ -53,13 +48,10 @@ class TaskCommand:
         return flag_values.build(self.data)
 
     def read(self, **changes) -> dict:
-        """Everything that the flags say.
+        """What the flags say, for `training.finetuning.command.prepare`.
 
-        Returns:
-          Arguments of `training.finetuning.command.prepare`.
-
-        Raises:
-          UserError: a flag that does not fit the others or the trained model.
+        Raises UserError: a flag that does not fit the others or the trained
+        model.
         """
         with flagsaver.flagsaver(**changes):
             lines = finetune_flags.apply_recipe(f"run_{self.kind}.py")
@@ -106,8 +98,7 @@ class ClassifierCommand(TaskCommand):
     ) -> ClassifierDataOptions:
         """The task; that of `trained`, and its head, where none is asked for.
 
-        Raises:
-          UserError: no task is known, or flags that exclude each other.
+        Raises UserError: no task is known, or flags that exclude each other.
         """
         name = FLAGS.task_name
         if not name and trained is None:

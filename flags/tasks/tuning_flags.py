@@ -27,8 +27,7 @@ def define_training() -> None:
 def from_flags() -> FinetuneOptions:
     """What to do; call `finetune_flags.apply_recipe` and `adopt` before.
 
-    Raises:
-      UserError: a value is out of range, or flags that exclude each other.
+    Raises UserError: a value is out of range, or flags that exclude each other.
     """
     balanced = FLAGS.class_weights == [BALANCED]
     return training_from_flags(
@@ -39,13 +38,9 @@ def from_flags() -> FinetuneOptions:
 
 
 def training_from_flags(**more) -> FinetuneOptions:
-    """What `define_training` and `finetune_flags` say.
+    """What `define_training` and `finetune_flags` say, and fields of no flag.
 
-    Args:
-      **more: fields of `FinetuneOptions` that are none of these flags.
-
-    Raises:
-      UserError: both --train_epochs and --train_steps.
+    Raises UserError: both --train_epochs and --train_steps.
     """
     run = {"patience": FLAGS.patience}
     if FLAGS.train_epochs:

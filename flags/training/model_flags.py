@@ -99,15 +99,11 @@ def from_flags(
 ) -> EncoderConfig:
     """The architecture.
 
-    Args:
-      config: sizes from elsewhere (beside a checkpoint), used when there is no
-        --model_config_path.
-      own: `config` is that of the run that goes on, so its `mem_len` in
-        `defaults` comes before that of --model_config_path.
-      **defaults: values of fields whose flag is not given.
-
-    Raises:
-      UserError: a size contradicts the file, or the vocabulary differs.
+    Sizes of `config`, from elsewhere (beside a checkpoint), are used when there
+    is no --model_config_path. If it is the run's `own` that goes on, its
+    `mem_len` in `defaults` comes before that of --model_config_path. `defaults`
+    are values of fields whose flag is not given. Raises UserError: a size
+    contradicts the file, or the vocabulary differs.
     """
     path = FLAGS.model_config_path
     if path:
@@ -148,12 +144,8 @@ def fitted(
 ) -> EncoderConfig:
     """The configuration with the values of its free fields.
 
-    Args:
-      given: field -> value of its flag.
-      values: `given`, and what stands for flags that are not given.
-
-    Raises:
-      UserError: flags or data contradict it.
+    `given` are the values of flags; `values` also what stands for flags that
+    are not given. Raises UserError: flags or data contradict it.
     """
     wrong = [
         f"`{name}` wanted {value}, found {getattr(config, name, None)}"

@@ -65,17 +65,12 @@ def from_flags(
     seq_len: int | None = None,
     **defaults,
 ) -> EncoderConfig:
-    """The architecture.
+    """The architecture; T is for what depends on it where no flag says it.
 
-    Without --mem_len a new model of absolute positions has no memory: it is
-    the baseline that each segment is read by itself in.
-
-    Args:
-      seq_len: T, for what depends on it where no flag says it.
-
-    Raises:
-      UserError: a size contradicts the file, the vocabulary differs, or the
-        file is of another kind of model.
+    Without --mem_len a new model of absolute positions has no memory: it is the
+    baseline that each segment is read by itself in. Raises UserError: a size
+    contradicts the file, the vocabulary differs, or the file is of another kind
+    of model.
     """
     path = FLAGS.model_config_path
     if path:

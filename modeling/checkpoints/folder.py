@@ -43,16 +43,11 @@ def newest(folder: str, base: str | None = None) -> Newest | None:
     """The newest whole checkpoint, None where a folder holds none at all.
 
     A checkpoint is whole when its `.index` is whole and every data shard that
-    the index names is there. The highest step is the newest.
-
-    Args:
-      folder: local or remote; it need not exist.
-      base: of the names, `model.ckpt` for example; if not given the one that
-        the `checkpoint` file names, or the only one.
-
-    Raises:
-      UserError: checkpoints are there but none is whole, or they are of
-        several names and nothing says which is meant.
+    the index names is there. The highest step is the newest. The folder, local
+    or remote, need not exist. `base` is that of the names, `model.ckpt` for
+    example; if not given the one that the `checkpoint` file names, or the only
+    one. Raises UserError: checkpoints are there but none is whole, or they are
+    of several names and nothing says which is meant.
     """
     there = _look(folder, base)
     faults = {}
@@ -123,18 +118,14 @@ def publish(folder: str, prefixes: Iterable[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Folder:
-    """Attributes:
-    names: of checkpoints, whole or not, by step.
-    unfinished: names of saves with a temporary folder: what is not whole among
-      them never was a checkpoint.
-    shards: name -> "number-of-count" of every data file.
-    hint: what `checkpoint` names, None where it names nothing.
-    """
+    """What lies in a folder of checkpoints."""
 
-    names: list[str]
+    names: list[str]  # of checkpoints, whole or not, by step
+    # names of saves with a temporary folder: what is not whole among them never
+    # was a checkpoint
     unfinished: set[str]
-    shards: dict[str, set[str]]
-    hint: str | None
+    shards: dict[str, set[str]]  # name -> "number-of-count" of every data file
+    hint: str | None  # what `checkpoint` names, None where it names nothing
 
 
 def _look(folder: str, base: str | None) -> _Folder:

@@ -160,12 +160,10 @@ def by_name(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Renames from attribute paths to canonical names.
 
-    Args:
-      elsewhere: attribute paths of models with other heads -> canonical names,
-        for names that no path of its own gives; the first one counts.
-
-    Returns:
-      (arrays by canonical name, attribute paths that no name takes).
+    `elsewhere` has attribute paths of models with other heads -> canonical
+    names, for names that no path of its own gives; the first one counts.
+    Returns the arrays by canonical name, and the attribute paths that no name
+    takes.
     """
     names = {path: name for name, path in paths.items()}
     renamed, left = {}, {}
@@ -190,9 +188,7 @@ def write(
 ) -> None:
     """Writes a model as a new native folder, complete or not at all.
 
-    Args:
-      folder: must not exist or be empty.
-      add: puts more files into the folder that it is given.
+    The folder must not exist or be empty; `add` puts more files into it.
     """
     with new_folder(folder) as temporary:
         prefix = os.path.join(temporary, f"{PREFIX}-1")

@@ -86,15 +86,12 @@ class RestoreReport:
 def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
     """Finds the checkpoint that a user means.
 
-    Args:
-      path: a directory (native or HF), a prefix, an `.index` or `.data` file,
-        the `checkpoint` file beside them, or a name on the hub (`common.weights.hub`).
-      choice: of a directory's checkpoints, see `weights.choose`.
-      part: "encoder" leaves the head of a Hugging Face folder out.
-
-    Raises:
-      UserError: nothing there, nothing whole, checkpoints of several names
-        without a `checkpoint` file, or not the one of `choice`.
+    The path is a directory (native or HF), a prefix, an `.index` or `.data`
+    file, the `checkpoint` file beside them, or a name on the hub
+    (`common.weights.hub`); `choice` is of a directory's checkpoints, see
+    `weights.choose`. With `part` "encoder" the head of a Hugging Face folder is
+    left out. Raises UserError: nothing there, nothing whole, checkpoints of
+    several names without a `checkpoint` file, or not the one of `choice`.
     """
     path, why = hub.local(path), ""
     if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
@@ -208,25 +205,16 @@ def restore(
 ) -> RestoreReport:
     """Gives a model the weights of a checkpoint of any format.
 
-    A head variable that the checkpoint has by the same name and shape is taken
-    with "encoder", too; the pooler of one head goes to each of several.
-    Checkpoints fine-tuned by the original have no `mask_emb`: models that never
-    use it get zeros.
+    Of what `resolve` takes or gave. `require` "all": every variable must be
+    there; "encoder": every variable of the encoder, the head may start fresh. A
+    head variable that the checkpoint has by the same name and shape is taken
+    then, too; the pooler of one head goes to each of several. Checkpoints
+    fine-tuned by the original have no `mask_emb`: models that never use it get
+    zeros. The moving averages of the weights are taken where a training
+    checkpoint holds them.
 
-    The moving averages of the weights are taken where a training checkpoint
-    holds them.
-
-    Args:
-      path: see `resolve`, or what it gave.
-      require: "all": every variable must be there; "encoder": every variable
-        of the encoder, the head may start fresh.
-
-    Returns:
-      What was restored, left as it was and not used.
-
-    Raises:
-      UserError: a required variable is missing or has another shape; nothing
-        is assigned then.
+    Returns what was restored, left as it was and not used. Raises UserError: a
+    required variable is missing or has another shape; nothing is assigned then.
     """
     if require not in ("all", "encoder"):
         raise ValueError(

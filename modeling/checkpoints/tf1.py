@@ -32,14 +32,11 @@ def read(
 ) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """Reads the weights of a TF1 checkpoint by canonical name.
 
-    Returns:
-      (arrays, stripped, tasks): canonical name -> array; the names of
-      optimizer slots and counters left out; "classification" or "regression"
-      -> the task name of its scope.
-
-    Raises:
-      UserError: unreadable, stacked where it should not be, with the heads of
-        several tasks of a kind, or of an encoder that has no such files.
+    Returns the arrays by canonical name; the names of optimizer slots and
+    counters left out; "classification" or "regression" -> the task name of its
+    scope. Raises UserError: unreadable, stacked where it should not be, with
+    the heads of several tasks of a kind, or of an encoder that has no such
+    files.
     """
     original = _original(config, prefix)
     reader = open_reader(prefix)

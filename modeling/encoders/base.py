@@ -14,23 +14,19 @@ from modeling.ops.packing import Packing
 
 
 class EncoderOutput(NamedTuple):
-    """Result of an encoder's call; None where there is nothing.
+    """Result of an encoder's call; None where there is nothing."""
 
-    Attributes:
-      sequence_output: [B, T, D], content stream.
-      query_output: [B, P, D] ([B, T, D] without target positions).
-      new_memory: tuple of L tensors [B, M, D], without gradient.
-      new_memory_length: int32 [B], valid slots (at the right end).
-      hidden_states: tuple of L + 1 tensors [B, T, D], on request.
-      tables: of the embedding, in training: what a tied softmax reads, so that
-        both gradients of a table meet in one array.
-    """
-
-    sequence_output: tf.Tensor
+    sequence_output: tf.Tensor  # [B, T, D], content stream
+    # [B, P, D] ([B, T, D] without target positions)
     query_output: tf.Tensor | None = None
+    # tuple of L tensors [B, M, D], without gradient
     new_memory: tuple[tf.Tensor, ...] | None = None
+    # int32 [B], valid slots (at the right end)
     new_memory_length: tf.Tensor | None = None
+    # tuple of L + 1 tensors [B, T, D], on request
     hidden_states: tuple[tf.Tensor, ...] | None = None
+    # of the embedding, in training: what a tied softmax reads, so that both
+    # gradients of a table meet in one array
     tables: tuple[tf.Tensor, ...] | None = None
 
 

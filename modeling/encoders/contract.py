@@ -109,22 +109,16 @@ class EncoderConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Capabilities:
-    """What an encoder can do; `registry.require` stops what needs more.
+    """What an encoder can do; `registry.require` stops what needs more."""
 
-    Attributes:
-      memory: takes and gives the memory of segments.
-      query_stream: has a second stream for targets.
-      directions: 2 when rows can be read backward.
-      layout: "cls_last" (A SEP B SEP CLS, padded on the left), "cls_first"
-        (CLS A SEP B SEP, padded on the right) or "stream" (plain text without
-        special tokens: no segments, no padding).
-      packed_rows: takes `Encoder.packed_arguments`: several rows in one.
-    """
-
-    memory: bool
-    query_stream: bool
-    directions: int
+    memory: bool  # takes and gives the memory of segments
+    query_stream: bool  # has a second stream for targets
+    directions: int  # 2 when rows can be read backward
+    # "cls_last" (A SEP B SEP CLS, padded on the left), "cls_first" (CLS A SEP B
+    # SEP, padded on the right) or "stream" (plain text without special tokens:
+    # no segments, no padding)
     layout: str
+    # takes `Encoder.packed_arguments`: several rows in one
     packed_rows: bool = False
 
     @property

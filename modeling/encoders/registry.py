@@ -130,14 +130,10 @@ def spec_of(model_type: str) -> EncoderSpec:
 
 
 def require(config: EncoderConfig, ability: str, asked: str) -> None:
-    """Stops what an encoder cannot do.
+    """Stops what an encoder cannot do, by a field of `Capabilities`.
 
-    Args:
-      ability: field of `Capabilities` that must not be false.
-      asked: what needs it, e.g. "--mem_len".
-
-    Raises:
-      UserError: the encoder lacks it; the message lists those that have it.
+    `asked` is what needs it, e.g. "--mem_len". Raises UserError: the encoder
+    lacks it; the message lists those that have it.
     """
     able = [n for n, s in ENCODERS.items() if getattr(s.capabilities, ability)]
     if config.model_type not in able:

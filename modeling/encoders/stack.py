@@ -40,9 +40,6 @@ class Stack(Encoder):
 
     A subclass makes `embeddings` and `blocks`, or says in `scoped_layers` what
     else it consists of.
-
-    Args:
-      config: the architecture, see `modeling.encoders.contract`.
     """
 
     def __init__(
@@ -91,9 +88,8 @@ class Stack(Encoder):
     ) -> LayerContext:
         """How the layers of a call are run; ValueError: dropout without a seed.
 
-        Args:
-          packed: rows are packed ones, of a few numbers of rows.
-          texts: see `LayerContext`.
+        Rows that are `packed` are of a few numbers of rows; for `texts` see
+        `LayerContext`.
         """
         dropout.check_seed(training, seed, max(self.config.dropout_rates))
         if training or packed:
@@ -119,10 +115,9 @@ class Stack(Encoder):
     ) -> Rows:
         """Runs the layers, each again in the backward pass if that is asked.
 
-        Args:
-          layers: from a layer's streams to the next one's. Tensors that they
-            read beside their arguments get no gradient.
-          streams: of the first layer; the content [B, T, D] comes first.
+        From a layer's streams to the next one's; of the first ones the content
+        [B, T, D] comes first. Tensors that layers read beside their arguments
+        get no gradient.
         """
         inputs, outputs, count = [], [], len(streams)
         for number, layer in enumerate(layers):

@@ -46,17 +46,15 @@ def arrows(
     stream: str = "both",
     partial: int = 0,
 ) -> list[Arrow]:
-    """All arrows of an order.
+    """All arrows of an order, a permutation of 1..T.
 
     Args:
-      order: a permutation of 1..T.
       memory: M slots before the segment, seen by all.
-      stream: "content", "query" or "both"; "query" has the content arrows that it stands
-        on, too, in the layers below the last.
+      stream: "content", "query" or "both"; "query" has the content arrows that
+        it stands on, too, in the layers below the last.
       partial: only the last so many of the order are predicted; 0 = all.
 
-    Raises:
-      UserError: a number out of range.
+    Raises UserError: a number out of range.
     """
     count = len(order)
     if not 0 <= partial <= count:

@@ -20,11 +20,9 @@ class KernelRankingModel(TaskModel):
 
     Its variables besides the encoder's are assigned, not trained:
     `kernel_weights` [K], `kernel_bias` [], `kernel_center` [D], which is
-    subtracted from vectors, and `kernel_piece_weights` [V] of query pieces.
-
-    Args:
-      layer: hidden state that is read, 0 = the embeddings.
-      with_candidate_score: one more feature, the candidates' score.
+    subtracted from vectors, and `kernel_piece_weights` [V] of query pieces. The
+    hidden state `layer` is read, 0 = the embeddings. `with_candidate_score`
+    adds a feature, the candidates' score.
     """
 
     def __init__(

@@ -8,13 +8,10 @@ from modeling.models.task_model import TaskModel
 class MultiTaskModel(TaskModel):
     """Task models that share their encoder.
 
-    Args:
-      tasks: name -> {"head": a key of `common.heads.HEADS`, and keyword
-        arguments of its model}.
-
-    `heads[name]` is the task model of a task: its own pooler and output layer
-    on the common encoder. By canonical name its variables are the original's
-    with the task's name behind the first scope
+    `tasks` are name -> {"head": a key of `common.heads.HEADS`, and keyword
+    arguments of its model}. `heads[name]` is the task model of a task: its own
+    pooler and output layer on the common encoder. By canonical name its
+    variables are the original's with the task's name behind the first scope
     (`model/classification_mnli/logit/kernel`).
     """
 

@@ -18,14 +18,9 @@ class LongDocument:
     """A task model for rows of any width.
 
     Rows of unknown width are read in a loop inside the graph, with as many
-    segments as the widest row needs; both ways give equal results.
-
-    Args:
-      model: a task model over `input_ids`, `segment_ids` and `input_mask`
-        whose config has `mem_len` = T or more.
-
-    Raises:
-      ValueError: the model keeps less memory than a segment.
+    segments as the widest row needs; both ways give equal results. The model
+    takes `input_ids`, `segment_ids` and `input_mask`; its config has `mem_len`
+    = T or more. Raises ValueError: it keeps less memory than a segment.
     """
 
     def __init__(self, model, segment_len: int):

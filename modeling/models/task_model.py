@@ -26,12 +26,9 @@ class TaskModel(saving.Model):
     generator, which `tf_keras.utils.set_random_seed` sets, where the inputs
     hold no `seed`.
 
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
-      encoder: one that is there already, which several heads share; None = a
-        new one.
-      **kwargs: the encoder's own (`Encoder.options`: `recompute`, ...), and
-        those of `tf_keras.Model`.
+    The config may be its `to_dict()`. An `encoder` that is there already is one
+    that several heads share; None = a new one. `kwargs` are the encoder's own
+    (`Encoder.options`: `recompute`, ...), and those of `tf_keras.Model`.
     """
 
     def __init__(

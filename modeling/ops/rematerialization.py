@@ -19,21 +19,14 @@ TPU_METHODS = ("layer_barrier", "order")  # compiled functions only
 
 
 def recompute(fn: Callable, method: str) -> Callable:
-    """Wraps `fn(*tensors) -> tensor or tuple of tensors`.
+    """Wraps `fn(*tensors) -> tensor or tuple of tensors`, a pure function.
 
-    The plain form: `recompute(fn, method) = fn`, values and gradients.
-
-    Args:
-      fn: a pure function of its tensors and of variables that it reads; other
-        captured tensors get no gradient.
-      method: "none"; "layer" (`tf.recompute_grad`, CPU and GPU);
-        "layer_barrier" for TPU, whose compiler merges the two runs unless an
-        optimization barrier keeps them apart; or "order", for TPU without
-        recomputation: all is kept, layers are finished one by one. Barriers
-        exist in compiled functions only.
-
-    Returns:
-      A function like `fn`.
+    The plain form: `recompute(fn, method) = fn`, values and gradients. Tensors
+    that it captures get no gradient, variables do. Methods are "none"; "layer"
+    (`tf.recompute_grad`, CPU and GPU); "layer_barrier" for TPU, whose compiler
+    merges the two runs unless an optimization barrier keeps them apart; or
+    "order", for TPU without recomputation: all is kept, layers are finished one
+    by one. Barriers exist in compiled functions only.
     """
     if method == "none":
         return fn

@@ -25,9 +25,8 @@ from modeling.ops.matmul import Matmul
 class TpuMatmul(Matmul):
     """The kernels of one layer in one call, cast once in each direction.
 
-    Args:
-      after: any tensor that the layer reads; kernels are cast after it exists,
-        so that a layer which is run again casts again.
+    They are cast when the tensor `after`, which the layer reads, exists, so
+    that a layer which is run again casts again.
     """
 
     def __init__(self, after: tf.Tensor):

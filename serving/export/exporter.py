@@ -129,12 +129,9 @@ def publish(
 ) -> str:
     """Writes a new version folder of signatures, complete or not at all.
 
-    Args:
-      root: holds all variables and resources that the signatures use.
-      about: what `signature.json` says besides the signatures.
-
-    Raises:
-      UserError: the reloaded model answers differently.
+    The root holds all variables and resources that the signatures use; `about`
+    is what `signature.json` says besides them. Raises UserError: the reloaded
+    model answers differently.
     """
     with locks.held(output_dir):
         locks.remove_leftovers(output_dir, r"\d+")

@@ -87,8 +87,7 @@ _TRUST = "load it only if you know who made it, with --trust_model"
 def read(version_dir: str) -> saved_model_pb2.SavedModel:
     """The content of `saved_model.pb`.
 
-    Raises:
-      UserError: it is unreadable, holds no graph, or is too large.
+    Raises UserError: it is unreadable, holds no graph, or is too large.
     """
     path = os.path.join(version_dir, "saved_model.pb")
     try:

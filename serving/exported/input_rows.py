@@ -67,12 +67,9 @@ def read_rows(
 ) -> Iterator[InputRow]:
     """Rows of `options.input_file`, bad ones included, in file order.
 
-    Args:
-      inputs: name -> dtype and shape of the model's raw inputs, in order.
-      description: the model's `signature.json`.
-
-    Raises:
-      UserError: the columns are not the model's, or the file is unreadable.
+    `inputs` are name -> dtype and shape of the model's raw inputs, in order;
+    `description` is its `signature.json`. Raises UserError: the columns are not
+    the model's, or the file is unreadable.
     """
     path = options.input_file
     stem = re.sub(r"\.(gz|xz)$", "", path.lower())

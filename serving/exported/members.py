@@ -32,15 +32,10 @@ _NBEST = (*_NBEST, "end_log_prob")
 class Ensemble:
     """What `serving.exported.answering` asks, of several models.
 
-    Args:
-      weights: positive, one per model; () = all alike.
-
-    Attributes:
-      description: the first model's `signature.json`.
-      version_dir: names all models and weights.
-
-    Raises:
-      UserError: models of different tasks, or whose answers cannot be joined.
+    The weights are positive, one per model; () = all alike. `description` is
+    the first model's `signature.json`, `version_dir` names all models and
+    weights. Raises UserError: models of different tasks, or whose answers
+    cannot be joined.
     """
 
     def __init__(

@@ -26,10 +26,9 @@ SEGMENT = 512  # longest segment that a prompt is read in
 class CausalGenerator:
     """Continues prompts; UserError where the model keeps no memory.
 
-    Args:
-      model: with all weights; its `mem_len` is M.
-      end: the id that ends a line or a text; None = there is none.
-      stop_count: so many `end`s end a sample; 0 = none does.
+    `mem_len` of the model, with all weights, is M. `end` is the id that ends a
+    line or a text (None = there is none); so many as `stop_count` end a sample,
+    0 = none does.
     """
 
     def __init__(

@@ -73,12 +73,9 @@ def prepared_matmul(encoder, names: str) -> PreparedMatmul:
 
 
 class Generator:
-    """Continues prompts.
+    """Continues prompts; the `banned` ids are never picked.
 
-    Args:
-      banned: ids that are never picked.
-      eod: the id that ends a text.
-      pad: fills the rows after it.
+    A text ends with the id `eod`, and `pad` fills the rows after it.
     """
 
     def __init__(

@@ -43,15 +43,11 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
     """Text with `<mask>` -> ids and places.
 
     The pieces around a place are those of the whole text (`data.text.masked`).
-
-    Args:
-      text: each `<mask>` (or the tokenizer's own symbol, `[MASK]`) hides one piece, with the space before it, or all
-        pieces of the whole text that hold a character of its filling.
-      fills: a text per `<mask>`; None = one unknown piece each.
-
-    Raises:
-      UserError: no mask, a wrong number of fillings, an empty one, or one
-        with a symbol or a character that the vocabulary lacks.
+    Each `<mask>` (or the tokenizer's own symbol, `[MASK]`) hides one piece,
+    with the space before it, or all pieces of the whole text that hold a
+    character of its filling; fills of None = one unknown piece each. Raises
+    UserError: no mask, a wrong number of fillings, an empty one, or one with a
+    symbol or a character that the vocabulary lacks.
     """
     own = lm.tokenizer.id_to_piece(lm.tokenizer.symbols.mask)
     parts = text.replace(own, MASK).split(MASK)
@@ -128,11 +124,9 @@ class Filler:
     ) -> np.ndarray:
         """float32 [B, P, V]: log p(. | context, earlier targets) per place.
 
-        Args:
-          ids: int32 [B, T], with the fillings in the hidden places.
-          positions: int32 [P] hidden places.
-          order: [P], `positions[order[0]]` is predicted first; None = no
-            place sees another one.
+        `ids` are int32 [B, T], with the fillings in the hidden places
+        `positions`, int32 [P]. `positions[order[0]]` is predicted first; an
+        order of None = no place sees another one.
         """
         ranks = np.full(ids.shape, -1, np.int32)
         ranks[:, positions] = 0

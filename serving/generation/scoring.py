@@ -32,11 +32,9 @@ class Score(NamedTuple):
 
 
 class Scorer:
-    """Scores token ids.
+    """Scores token ids; keeps M of memory between segments, 0 = none.
 
-    Args:
-      model: with all weights, built without memory of its own.
-      memory_len: M kept from segment to segment; 0 = none.
+    The model has all weights and is built without memory of its own.
     """
 
     def __init__(
@@ -54,10 +52,9 @@ class Scorer:
     ) -> Score:
         """Scores one text, int32 [n].
 
-        Args:
-          order: "left_to_right", "right_to_left" or "random".
-          context: so many first tokens are given, not scored (they must lie
-            in the first segment).
+        The order is "left_to_right", "right_to_left" or "random". So many first
+        tokens as `context` are given, not scored (they must lie in the first
+        segment).
         """
         rng = np.random.default_rng(seed & 0xFFFFFFFF)
         config = self.model.config

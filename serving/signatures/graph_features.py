@@ -66,13 +66,10 @@ def join_segments(
 ) -> Features:
     """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
 
-    With `layout` "cls_first" `CLS A SEP B SEP ...`, padded on the right.
-
-    Args:
-      parts: int32 [B, (pieces)] per segment.
-      pad_to: T; None = the longest row.
-      keep_blank: an empty segment after the first keeps its SEP; else see
-        `data.finetuning.features.pair_features.without_blank`.
+    With `layout` "cls_first" `CLS A SEP B SEP ...`, padded on the right. Parts
+    are int32 [B, (pieces)] per segment, `pad_to` is T (None = the longest row).
+    With `keep_blank` an empty segment after the first keeps its SEP; else see
+    `data.finetuning.features.pair_features.without_blank`.
     """
     lengths = tf.stack(
         [tf.cast(p.row_lengths(), tf.int32) for p in parts], 1

@@ -28,9 +28,7 @@ class Idle(Protocol):
 class Connections:
     """Counts connections by address, and knows which are idle.
 
-    Args:
-      most: in all.
-      per_address: of one address; an IPv6 network of 64 bits is one.
+    An IPv6 network of 64 bits is one address.
     """
 
     def __init__(

@@ -89,12 +89,8 @@ class Work(NamedTuple):
 class Budget:
     """How much one run and one request may take.
 
-    Args:
-      size: of the model; None = unknown.
-      options: `max_tokens`, 0 = from the free memory; `max_cost`.
-
-    Attributes:
-      row_tokens: of the longest text that the model reads at once.
+    The size is the model's, None = unknown. Of the options `max_tokens` counts,
+    0 = from the free memory, and `max_cost`.
     """
 
     def __init__(
@@ -110,6 +106,7 @@ class Budget:
         # Masked language models fill all places in one run.
         fill = description["signatures"].get("fill_mask", {})
         self._at_once = "independent" in fill.get("outputs", ())
+        # of the longest text that the model reads at once
         self.row_tokens = int(description.get("max_seq_length", 512))
         self._segments = int(description.get("segments", 1))
         self._max_cost = options.max_cost

@@ -155,11 +155,7 @@ class _Lane:
 
 
 class Lanes:
-    """Both lanes of one version of the model. Needs a running event loop.
-
-    Attributes:
-      quick_weight: of the heaviest request in the quick lane.
-    """
+    """Both lanes of one version of the model. Needs a running event loop."""
 
     def __init__(
         self,
@@ -170,6 +166,7 @@ class Lanes:
         self._runs = runs
         self._options = options
         self._observe = observe
+        # of the heaviest request in the quick lane
         self.quick_weight = min(_QUICK_ROWS * runs.row_weight, runs.tokens)
         self.quick, self.costly = _Lane("quick"), _Lane("costly")
         self._lanes = (self.quick, self.costly)

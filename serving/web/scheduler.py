@@ -58,12 +58,7 @@ class Refused(Exception):
 
 
 class Scheduler:
-    """All bounds and counts of a server.
-
-    Attributes:
-      connections: places by address.
-      rates, mistakes: turns of requests by address, of all answers 4xx.
-    """
+    """All bounds and counts of a server."""
 
     def __init__(self, options: ServerOptions):
         self.options = options
@@ -73,6 +68,7 @@ class Scheduler:
             options.max_connections_per_address,
             self.metrics.connections_refused.inc,
         )
+        # turns of requests by address, and of all answers 4xx
         self.rates = Turns(options.max_requests_per_address)
         self.mistakes = Turns(50.0, burst=20, most=0.5)
         self.draining = False

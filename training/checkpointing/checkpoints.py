@@ -41,13 +41,11 @@ class RunCheckpoints:
     call `save` and `wait` at the same steps, and meet (a step will do) between
     making this and the first of them: the chief removes what it finds.
 
-    Args:
-      items: attribute name -> trackable; `model` among them.
-      max_save: checkpoints kept; 0 = all.
-      chief: this process writes weights and `checkpoint`.
-      memory: whose rows are saved, each by the process that has it.
-      meeting: of the processes of a run, None for one.
-      in_background: copy what is saved and write it beside the next steps.
+    The `items` are attribute name -> trackable, `model` among them. Of the
+    checkpoints `max_save` are kept, 0 = all. The chief writes weights and
+    `checkpoint`; the rows of the memory are saved, each by the process that has
+    it. `in_background` copies what is saved and writes it beside the next
+    steps.
     """
 
     def __init__(

@@ -31,15 +31,13 @@ def run(
     exporter=None,
     say: Callable[[str], None] = print,
 ) -> Results:
-    """Does what the flags ask for.
+    """Does what the flags ask for; split -> metrics of the evaluation.
+
+    Those of the run, of the ensemble, or the medians over the seeds.
 
     Args:
       make: data options, features, options, trained -> the task.
       read: values of flags that are changed -> arguments of `prepare`.
-
-    Returns:
-      Split -> metrics of the evaluation: of the run, of the ensemble, or
-      the medians over the seeds.
     """
     options = fields["options"]
     say = say if writes(options) else silent

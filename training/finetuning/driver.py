@@ -33,12 +33,7 @@ Results = dict[str, dict[str, float]]
 
 
 class Driver:
-    """One run of a task.
-
-    Attributes:
-      spec: task.json, with the thresholds of the weights that are read.
-      objective: everything is checked that it stands on.
-    """
+    """One run of a task."""
 
     def __init__(
         self,
@@ -53,15 +48,12 @@ class Driver:
         rows = task.train.table.num_examples if task.train else 0
         self.options = settle_steps(rows, options, self.say)
         self.home = options.run.model_dir
+        # task.json, with the thresholds of the weights that are read
         self.spec = task.spec()
         self.objective = build_objective(task, self.options)
 
     def run(self) -> Results:
-        """Does what the options ask for.
-
-        Returns:
-          Split -> metrics of the evaluation; empty without one.
-        """
+        """Does what the options ask for; split -> metrics of the evaluation."""
         options = self.options
         if options.dry_run:
             if options.do_train:
@@ -127,9 +119,8 @@ class Driver:
     def use(self, model, newest: str | None) -> Results:
         """Evaluates, predicts and exports with the weights of the options.
 
-        Args:
-          model: has been trained by now; None = it has not.
-          newest: the checkpoint of that model.
+        They have been trained by now in `model`, unless it is None; `newest` is
+        its checkpoint.
         """
         options, calibrated = self.options, {}
         results: Results = {}
@@ -302,8 +293,7 @@ def build_objective(task: Task, options: FinetuneOptions):
 def settle_steps(rows: int, options: FinetuneOptions, say) -> FinetuneOptions:
     """`train_epochs` of so many examples as `train_steps`.
 
-    Raises:
-      UserError: the warm-up is as long as the run.
+    Raises UserError: the warm-up is as long as the run.
     """
     if not options.train_epochs or not options.do_train:
         return options
@@ -320,8 +310,7 @@ def settle_steps(rows: int, options: FinetuneOptions, say) -> FinetuneOptions:
 def check_trained(spec: TaskSpec, options: FinetuneOptions) -> list[str]:
     """Notes about what a task has otherwise than the trained model.
 
-    Raises:
-      UserError: it asks what the model was not trained for.
+    Raises UserError: it asks what the model was not trained for.
     """
     run_options = options.run
     for path in (
@@ -338,11 +327,7 @@ def check_trained(spec: TaskSpec, options: FinetuneOptions) -> list[str]:
 
 
 def check_same_task(wanted: TaskSpec, model_dir: str) -> None:
-    """The folder holds no model of another task.
-
-    Raises:
-      UserError: it does; lists what differs.
-    """
+    """UserError, with what differs: the folder holds another task's model."""
     earlier = read_spec(model_dir)
     if earlier is None:
         return
@@ -371,9 +356,8 @@ def with_threshold_of(
 ) -> TaskSpec:
     """The spec with the threshold of the weights, with which the task predicts.
 
-    Args:
-      task: takes the threshold, unless a flag gives one.
-      folder: of the model that the weights are of; task.json is there.
+    The task takes it, unless a flag gives one. The model's folder has
+    task.json.
     """
     earlier = read_spec(folder)
     kept, lines = thresholds.for_weights(earlier, weights.name_in(folder, path))

@@ -35,9 +35,8 @@ from training.step.train_step import Trainer
 def check(task: Task, options: FinetuneOptions, objective, say) -> None:
     """Says what the run would be; changes no file.
 
-    Raises:
-      UserError: what the run itself would stop with, or a loss that is no
-        number.
+    Raises UserError: what the run itself would stop with, or a loss that is no
+    number.
     """
     run = options.run
     if options.do_train:
@@ -118,11 +117,8 @@ def require_report(task: Task, name: str, result, options) -> None:
     """Metrics and files of a split can be made, and their places are free.
 
     The first batch's answers stand for those of all examples. Files go to a
-    folder that is removed.
-
-    Raises:
-      UserError: a folder lies where a file will be, or a file of an earlier
-        evaluation is damaged.
+    folder that is removed. Raises UserError: a folder lies where a file will
+    be, or a file of an earlier evaluation is damaged.
     """
     kept = os.path.join(options.run.model_dir, f"eval_{name}.json")
     if files.exists(kept):
@@ -139,11 +135,7 @@ def require_report(task: Task, name: str, result, options) -> None:
 
 
 def _require_files(options: FinetuneOptions, write) -> None:
-    """Files can be made, and no folder lies where they will be.
-
-    Raises:
-      UserError: a folder has the name of a file.
-    """
+    """Files can be made; UserError: a folder has the name of one."""
     folder = prediction_folder(options)
     with tempfile.TemporaryDirectory() as scratch:
         for path in write(scratch):

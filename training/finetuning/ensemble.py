@@ -27,18 +27,14 @@ FILE_NAME = "ensemble.json"
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A trained model.
-
-    Attributes:
-      task: as the flags and the folder have it, loaded.
-      weights: those of the folder, once they are looked for.
-      spec: task.json with the threshold of these weights, likewise.
-    """
+    """A trained model."""
 
     folder: str
-    task: Task
+    task: Task  # as the flags and the folder have it, loaded
     options: FinetuneOptions
+    # those of the folder, once they are looked for
     weights: Source | None = None
+    # task.json with the threshold of these weights, likewise
     spec: TaskSpec | None = None
 
 
@@ -56,14 +52,9 @@ def run(
 ) -> dict[str, dict[str, float]]:
     """Evaluates and predicts with all members, or with those that help.
 
-    Args:
-      options: `run.model_dir` gets the files, as of one model.
-
-    Returns:
-      Split -> metrics of the ensemble.
-
-    Raises:
-      UserError: members of different tasks, or what a member's run raises.
+    `run.model_dir` gets the files, as of one model. Split -> metrics of the
+    ensemble. Raises UserError: members of different tasks, or what a member's
+    run raises.
     """
     if not outputs.writes(options):
         say = outputs.silent
@@ -91,10 +82,9 @@ def run(
 
 
 def check_alike(members: list[Member]) -> None:
-    """All members answer the same question with the same labels, row by row.
+    """Members answer one question with the same labels, row by row.
 
-    Raises:
-      UserError: names the first that does not.
+    Raises UserError with the first that does not.
     """
     first = members[0]
     for member in members[1:]:

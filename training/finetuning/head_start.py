@@ -30,12 +30,8 @@ def head_start(
 ) -> Callable:
     """Model -> None: gives its head the values of another task's.
 
-    Args:
-      init_checkpoint: folder of the other task's model, or of a run on several
-        tasks.
-
-    Raises:
-      UserError: there is no such model, or the tasks share no label.
+    The checkpoint is the folder of its model, or of a run on several tasks.
+    Raises UserError: there is no such model, or the tasks share no label.
     """
     folder = _find(name, init_checkpoint or "")
     other_spec = TaskSpec.read(folder)

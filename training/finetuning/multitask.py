@@ -60,8 +60,7 @@ def run(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Trains all tasks, then evaluates, predicts and exports each.
 
-    Returns:
-      Task -> split -> metrics; empty without an evaluation.
+    Returns task -> split -> metrics; empty without an evaluation.
     """
     if not outputs.writes(options):
         say = outputs.silent

@@ -31,8 +31,7 @@ def run(
 ) -> dict:
     """Does what the flags ask for.
 
-    Returns:
-      Task -> split -> metrics; {} when a part was stopped.
+    Returns task -> split -> metrics; {} when a part was stopped.
     """
     export = exporter.export_model if exporter else None
     options = fields["options"]
@@ -103,8 +102,7 @@ def _load(fields: dict):
 def write_submission(home: str, say) -> str | None:
     """The zip of what the parts predicted; None where test sets are missing.
 
-    Raises:
-      UserError: a disk or file that cannot be written.
+    Raises UserError: a disk or file that cannot be written.
     """
     paths = {}
     for task in (*OTHERS, *JOINT):

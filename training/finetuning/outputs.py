@@ -60,8 +60,7 @@ def report(
 ) -> dict[str, float]:
     """Says and writes what an evaluation of a split found.
 
-    Args:
-      checkpoint: name in the folder of the weights; "" = an ensemble's.
+    The checkpoint is the name of the weights in the folder; "" = an ensemble's.
     """
     metrics = {k: float(v) for k, v in metrics.items()}
     if not writes(options):
@@ -131,14 +130,8 @@ def by_quartile(
     """Metrics of the examples of each quartile, the shortest first.
 
     Equal lengths are in one quartile, so quartiles need not be of equal size,
-    and one may be missing.
-
-    Args:
-      lengths: int [examples].
-      evaluate: indices of examples -> name -> value.
-
-    Returns:
-      `quartile` (from 1), `shortest`, `longest`, `examples`, then the metrics.
+    and one may be missing. `evaluate` is given indices of examples; its metrics
+    come after `quartile` (from 1), `shortest`, `longest`, `examples`.
     """
     shares = np.arange(1, QUARTILES) / QUARTILES
     # Lengths that occur, so that no quartile is cut between two equal ones.

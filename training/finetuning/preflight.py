@@ -101,11 +101,7 @@ def _will_be_made(options: FinetuneOptions) -> bool:
 
 
 def check_splits(task: Task, options: FinetuneOptions) -> None:
-    """Every action has a split to work on.
-
-    Raises:
-      UserError: names the action and what it lacks.
-    """
+    """Every action has a split; UserError names one and what it lacks."""
     if options.do_train and task.train is None:
         raise UserError("--do_train: there is no training data")
     hint = "give a dev file, --dev_fraction=0.1 where there is none, or drop it"
@@ -123,11 +119,7 @@ def check_splits(task: Task, options: FinetuneOptions) -> None:
 
 
 def check_metric(task: Task, objective) -> None:
-    """The metric that is asked for is one that evaluations give.
-
-    Raises:
-      UserError: it is not; lists those that are.
-    """
+    """The metric asked for is one that evaluations give; or UserError."""
     names = [*task.metric_names, *(["loss"] * objective.evaluates_loss)]
     if task.best_metric not in names:
         raise UserError(
@@ -139,8 +131,7 @@ def check_metric(task: Task, objective) -> None:
 def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
     """The disk has room for the checkpoints and the export of this run.
 
-    Raises:
-      UserError: wanted and found, by folder.
+    Raises UserError: wanted and found, by folder.
     """
     wanted: dict[str, int] = {}
     for flag, size in _bytes_to_write(options, config).items():
@@ -161,9 +152,8 @@ def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
 def check_segments(spec: TaskSpec, config: EncoderConfig) -> None:
     """The encoder can tell the rows' texts apart, and rows fit its positions.
 
-    Raises:
-      UserError: rows in another order than the encoder's, more texts than
-        segments, or longer rows than positions.
+    Raises UserError: rows in another order than the encoder's, more texts than
+    segments, or longer rows than positions.
     """
     wanted = spec_of(config.model_type).capabilities.layout
     layout = spec.data_options.get("layout", CLS_LAST)

@@ -29,12 +29,9 @@ def find_config(
 ) -> EncoderConfig:
     """--model_config_path, or the config beside the checkpoint.
 
-    Args:
-      spiece: its file; released weights may have more rows than its pieces.
-
-    Raises:
-      UserError: there is none, it is of another vocabulary, or a flag changes
-        what its encoder has not.
+    Released weights may have more rows than the pieces of `spiece`. Raises
+    UserError: there is none, it is of another vocabulary, or a flag changes
+    what its encoder has not.
     """
     known = _known_config(options)
     if known is None:
@@ -50,9 +47,8 @@ def find_config(
 def settle(options: FinetuneOptions) -> tuple[FinetuneOptions, str]:
     """What the encoder decides where the user did not.
 
-    Returns:
-      The options with a `summary_type`, and the layout of the encoder's rows
-      (XLNet's where no architecture is known yet).
+    The options with a `summary_type`, and the layout of the encoder's rows
+    (XLNet's where no architecture is known yet).
     """
     known = _known_config(options)
     model_type = known[0].model_type if known else DEFAULT
@@ -91,11 +87,7 @@ def read_spec(model_dir: str) -> TaskSpec | None:
 
 
 def weights_of(options: FinetuneOptions) -> checkpoints.Source:
-    """The weights to evaluate, predict and export with.
-
-    Raises:
-      UserError: there are none.
-    """
+    """The weights to evaluate, predict and export with; UserError: none."""
     run = options.run
     if options.predict_ckpt:
         return checkpoints.resolve(options.predict_ckpt, run.checkpoint_choice)
@@ -123,9 +115,8 @@ def find_text(
 ) -> TextSettings:
     """The text settings of the vocabulary, checked and said.
 
-    Raises:
-      UserError: the folder's or the checkpoint's model is of another
-        vocabulary or of other text settings; or the flags differ.
+    Raises UserError: the folder's or the checkpoint's model is of another
+    vocabulary or of other text settings; or the flags differ.
     """
     folders = [options.run.model_dir]
     if options.run.init_checkpoint:

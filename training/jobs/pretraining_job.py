@@ -180,10 +180,9 @@ def loss_line(
 ) -> str:
     """The training loss beside what models that know no context have.
 
-    Args:
-      means: `loss` and its parts, over the last steps.
-      baselines: name -> loss of the tokens; where pairs have a loss, too
-        (next sentence, sentence order), they stand beside `lm_loss`.
+    `means` are the loss and its parts, over the last steps; `baselines` are
+    losses of the tokens: where pairs have a loss, too (next sentence, sentence
+    order), they stand beside `lm_loss`.
     """
     known = ", ".join(f"{k} {v:.4f}" for k, v in baselines.items())
     line = f"training loss {means['loss']:.4f} (last {steps} steps or fewer)"

@@ -16,17 +16,12 @@ def build_objective(
     segment_len: int = 0,
     **head_options,
 ) -> Objective:
-    """The objective of a head.
+    """The objective of a head that reads documents in `segments`; 0 = whole.
 
-    Args:
-      segments: read documents in so many segments; 0 = whole.
-      **head_options: `recompute_layers`, and what the head's model takes
-        (`num_labels`, `summary_type`, `use_proj`, `start_n_top`,
-        `answerability`, ...).
-
-    Raises:
-      UserError: unknown head, one that is not trained or reads no segments, or
-        an encoder that cannot do what is asked.
+    Options are `recompute_layers`, and what the head's model takes
+    (`num_labels`, `summary_type`, `use_proj`, `start_n_top`, `answerability`,
+    ...). Raises UserError: unknown head, one that is not trained or reads no
+    segments, or an encoder that cannot do what is asked.
     """
     row = get(head)
     if not row.objective:

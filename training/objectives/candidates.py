@@ -27,11 +27,8 @@ class CandidateObjective(FinetuneObjective):
 
         loss = -log P(c1) + alpha max(0, beta + log P(c2) - log P(c1))
 
-    and -log P(c1) alone where there is no wrong one.
-
-    Args:
-      config: the architecture; it needs a query stream.
-      alpha, beta: weight and margin of the second part.
+    and -log P(c1) alone where there is no wrong one. The encoder needs a query
+    stream.
     """
 
     name = "candidate_ranking"

@@ -28,62 +28,50 @@ class Memory(NamedTuple):
 
 
 class LossOutput(NamedTuple):
-    """Sums over the rows of a batch; the loop divides once, over all replicas.
+    """Sums over a batch's rows; the loop divides once, over all replicas."""
 
-    Attributes:
-      loss_sum: float32 scalar, summed over whatever counts.
-      weight_sum: float32 scalar, how many counted.
-      metrics: name -> (sum, count), float32 scalars each.
-      predictions: name -> [B, ...], one entry per row, padding rows included.
-      new_memory: the memory for the next segment; () for none (which, unlike
-        None, `tf.nest` can map).
-    """
-
-    loss_sum: tf.Tensor
-    weight_sum: tf.Tensor
+    loss_sum: tf.Tensor  # float32 scalar, summed over whatever counts
+    weight_sum: tf.Tensor  # float32 scalar, how many counted
+    # name -> (sum, count), float32 scalars each
     metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]
+    # name -> [B, ...], one entry per row, padding rows included
     predictions: dict[str, tf.Tensor]
+    # the memory for the next segment; () for none (which, unlike None,
+    # `tf.nest` can map)
     new_memory: Memory | tuple[()] = ()
 
 
 class Objective:
-    """One head with its loss. See `training.objectives.build.build_objective`.
-
-    Attributes:
-      saved_config: what is written beside the weights; None = `config`.
-      row_groups: 2 when the first half of the rows is forward and the second
-        backward, and every replica must get both halves; else 1.
-      memory_len: M slots to carry from batch to batch, whose rows start anew
-        where the batch's `reset_memory` says so; 0 = none.
-      metric_names: keys of the metrics that `loss` gives.
-      label_fields: batch entries that are returned with the predictions.
-      evaluates_loss: False where the labels' loss would need a second pass of
-        the model.
-      task_lengths: T of every task, where a batch is of one of several and
-        its `task` [B] says which; see there, too.
-      pads_left: where padding is.
-      pack: short rows share one; see `training.step.static_lengths`.
-      recompute_layers: trade time for memory in the backward pass.
-      query_stream: the model has a second stream of `num_targets` rows.
-      loss_chunk_size: targets whose logits are alive at a time; None = all.
-      shown_metrics: metric -> its short name in a progress line.
-    """
+    """A head with its loss; see `training.objectives.build.build_objective`."""
 
     name: str
     config: EncoderConfig
+    # what is written beside the weights; None = `config`
     saved_config: EncoderConfig | None = None
+    # 2 when the first half of the rows is forward and the second backward, and
+    # every replica must get both halves; else 1
     row_groups: int = 1
+    # M slots to carry from batch to batch, whose rows start anew where the
+    # batch's `reset_memory` says so; 0 = none
     memory_len: int = 0
-    metric_names: tuple[str, ...] = ()
+    metric_names: tuple[str, ...] = ()  # keys of the metrics that `loss` gives
+    # batch entries that are returned with the predictions
     label_fields: tuple[str, ...] = ()
+    # False where the labels' loss would need a second pass of the model
     evaluates_loss: bool = True
     static_lengths: tuple[int, ...] = ()
+    # T of every task, where a batch is of one of several and its `task` [B]
+    # says which; see there, too
     task_lengths: tuple[int, ...] = ()
     pads_left: bool = True
+    # short rows share one; see `training.step.static_lengths`
     pack: bool = False
-    recompute_layers: bool = False
+    recompute_layers: bool = False  # trade time for memory in the backward pass
+    # the model has a second stream of `num_targets` rows
     query_stream: bool = False
+    # targets whose logits are alive at a time; None = all
     loss_chunk_size: int | None = None
+    # metric -> its short name in a progress line
     shown_metrics: Mapping[str, str] = {"accuracy": "acc"}
 
     def build_model(self) -> tf_keras.Model:

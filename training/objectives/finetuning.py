@@ -237,13 +237,10 @@ class TokenClassificationObjective(ClassObjective):
 class SpanObjective(FinetuneObjective):
     """SQuAD: half the sum of start and end loss, plus half of answerability.
 
-    Predictions are the beams of `modeling.heads.question_answering.SpanOutput`. An evaluation
-    searches beams only: the loss conditions the end on the true start, which
-    would be a second pass of the model.
-
-    Args:
-      answerability: train the no-answer logit (SQuAD 2.0); the original
-        always does.
+    Predictions are the beams of `modeling.heads.question_answering.SpanOutput`.
+    An evaluation searches beams only: the loss conditions the end on the true
+    start, which would be a second pass of the model. With `answerability` the
+    no-answer logit is trained (SQuAD 2.0); the original always does.
     """
 
     name = "span"

@@ -48,12 +48,11 @@ class LanguageModelObjective(Objective):
 
 
 class TwoSegmentObjective(LanguageModelObjective):
-    """Batches are `common.contract.schema.PRETRAIN_BATCH`: rows of two segments.
+    """Batches are `common.contract.schema.PRETRAIN_BATCH`: rows of two texts.
 
-    Args:
-      config: the architecture; its memory lengths count.
-      next_sentence: add the loss of the second head. A row's share of it is
-        weighted by the row's targets, so that one denominator serves both.
+    The config's memory lengths count. `next_sentence` adds the loss of the
+    second head: a row's share of it is weighted by the row's targets, so that
+    one denominator serves both.
     """
 
     name = "pretraining"
@@ -159,11 +158,10 @@ class TwoSegmentObjective(LanguageModelObjective):
     ) -> tf.Tensor:
         """The second head's loss, float32 scalar; its accuracy goes to metrics.
 
-        Args:
-          states: [B, T, D], the content stream.
-          batch: has `input_mask` and `next_sentence_label` [B].
-          rows: float32 [B], 1 where the label counts.
-          weights: float32 [B, P], of the row's targets; 0 in rows of padding.
+        Of the content stream's states [B, T, D], `input_mask` and
+        `next_sentence_label` [B] of the batch. `rows` are float32 [B], 1 where
+        the label counts, `weights` float32 [B, P], of the row's targets; 0 in
+        rows of padding.
         """
         logits = model.next_sentence_logits(
             states, input_mask=batch["input_mask"], **how

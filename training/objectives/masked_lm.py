@@ -18,17 +18,13 @@ class MaskedLMObjective(TwoSegmentObjective):
 
     With XLNet's backbone this is the denoising objective of the paper's
     ablation (Table 6, row 2): no query stream, the plain tied head, memory of
-    the corrupted rows.
+    the corrupted rows. A target is predicted in the "content" `stream`, as in
+    BERT, or in the "query" stream of an encoder that has one. A query row sees
+    what its content row sees but the token in its own place. `next_sentence` is
+    NSP or SOP.
 
-    Args:
-      stream: where a target is predicted: in the "content" stream, as in
-        BERT, or in the "query" stream of an encoder that has one. A query row
-        sees what its content row sees but the token in its own place.
-      **options: of `TwoSegmentObjective`; `next_sentence` is NSP or SOP.
-
-    Raises:
-      UserError: backward rows with an encoder that reads one direction, or the
-        query stream of one without.
+    Raises UserError: backward rows with an encoder that reads one direction, or
+    the query stream of one without.
     """
 
     # Never beside the perplexity of permutation LM: other contexts.

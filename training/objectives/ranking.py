@@ -18,11 +18,9 @@ from training.objectives.finetuning import (
 class RankingObjective(FinetuneObjective):
     """Scores [B, C] of lists, or [B] of single rows.
 
-    An evaluation scores rows alone: the loss is one of lists.
-
-    Args:
-      rank_loss: "hinge", "ranknet" (of pairs of unlike grades), "softmax" (of
-        the list) or "pointwise".
+    An evaluation scores rows alone: the loss is one of lists. It is "hinge",
+    "ranknet" (of pairs of unlike grades), "softmax" (of the list) or
+    "pointwise".
     """
 
     name = "ranking"

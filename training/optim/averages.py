@@ -28,15 +28,9 @@ def local_copy(variable: tf.Variable) -> tf.Variable:
 class WeightAverages:
     """A moving or a plain mean of every trained variable.
 
-    Create it inside the strategy's scope.
-
-    Args:
-      options: `ema_decay`, `average_last` or `average_trigger`; without any of
-        them there are no averages.
-      schedule: its `train_steps` is S, where the run ends.
-
-    Attributes:
-      trigger: what says when a mean begins; None = the options do.
+    By `ema_decay`, `average_last` or `average_trigger` of the options; without
+    any of them there are no averages. `train_steps` of the schedule is S, where
+    the run ends. Create it inside the strategy's scope.
     """
 
     def __init__(
@@ -84,24 +78,17 @@ class AverageTrigger:
 
     Merity et al. 2017, "Regularizing and optimizing LSTM language models",
     algorithm 1: averaging begins after the first evaluation whose loss is above
-    the best one among those that are more than n evaluations old.
+    the best one among those that are more than n (`patience`) evaluations old.
 
-    Its state are variables, so that a resumed run decides as the whole one.
-
-    Create it inside the strategy's scope.
-
-    Args:
-      patience: n, evaluations that may pass without a better loss.
-
-    Attributes:
-      begin: int64 scalar, updates made before the averaged ones.
-      state: what a checkpoint saves.
+    Its state, which a checkpoint saves, are variables, so that a resumed run
+    decides as the whole one. Create it inside the strategy's scope.
     """
 
     def __init__(self, patience: int):
         def variable(value, dtype):
             return tf.Variable(value, trainable=False, dtype=dtype)
 
+        # updates made before the averaged ones
         self.begin = variable(_NEVER, tf.int64)
         self._noted = variable(-1, tf.int64)
         # The best of the older losses, then the last n.

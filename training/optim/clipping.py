@@ -9,12 +9,9 @@ def clip_factor(
     """What to multiply gradients by, so that their joint norm is in bounds.
 
     The factor, `scale` included, and the norm of `scale * gradients` before
-    clipping, float32 scalars. The gradients themselves are not touched:
-    `AdamW.apply` multiplies in the pass that reads them anyway.
-
-    Args:
-      limit: the largest joint norm of `scale * gradients`; 0 = only measure.
-      scale: float32 scalar that all are to be multiplied by.
+    clipping, float32 scalars. The norm's limit of 0 only measures. The
+    gradients themselves are not touched: `AdamW.apply` multiplies in the pass
+    that reads them anyway.
     """
     scale = tf.convert_to_tensor(scale, tf.float32)
     norm = scale * tf.linalg.global_norm(gradients)

@@ -11,13 +11,11 @@ LEAST = 1.0
 class LossScale:
     """Doubles after `GROWTH_STEPS` finite steps, halves at once otherwise.
 
-    A step whose gradient is not finite changes neither weights nor slots, and it
-    is no update: the optimizer's bias corrections count those that were made.
-    Create it inside the strategy's scope; `state` is saved.
-
-    Args:
-      row_count: rows per replica; the loss is a sum, and the sum of many rows
-        would overflow first.
+    A step whose gradient is not finite changes neither weights nor slots, and
+    it is no update: the optimizer's bias corrections count those that were
+    made. Create it inside the strategy's scope; `state` is saved. The loss is
+    divided by `row_count`, the rows per replica: it is a sum, and the sum of
+    many rows would overflow first.
     """
 
     def __init__(self, initial: float = 2.0**15, row_count: int = 1):

@@ -35,10 +35,7 @@ class AdamW:
 
     Create it inside the strategy's scope: it makes two slots per variable,
     float32, and the step. `state` is what a `tf.train.Checkpoint` saves.
-
-    Args:
-      variables: canonical name -> variable, frozen ones included.
-      groups: canonical name -> group, for every name of `variables`.
+    `variables` and `groups` are by canonical name, frozen ones included.
     """
 
     def __init__(

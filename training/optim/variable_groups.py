@@ -115,12 +115,9 @@ def build_groups(
 ) -> dict[str, Group]:
     """The group of every variable, in the order of `names`.
 
-    Args:
-      tasks: name -> `Group.task`, for variables of one of several tasks.
-
-    Raises:
-      UserError: a variable is covered by no rule, or more layers shall be
-        frozen than there are.
+    `tasks` are name -> `Group.task`, for variables of one of several tasks.
+    Raises UserError: a variable is covered by no rule, or more layers shall be
+    frozen than there are.
     """
     if options.freeze_layers > n_layer:
         raise UserError(

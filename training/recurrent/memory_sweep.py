@@ -93,16 +93,10 @@ def sweep(
 ) -> list[Point]:
     """Evaluates with rising memory, writes table and figure; the points.
 
-    The first point is the model as it was trained, with its T. Killed, the same
-    call goes on after the last point.
-
-    Args:
-      request_of: changes of the configuration -> what evaluates it; {} = as
-        it was trained.
-      segment: T of all points but the first.
-
-    Raises:
-      UserError: no checkpoint, or another process works in the folder.
+    The first point is the model as it was trained, with its T; `segment` is
+    that of all others. `request_of` has changes of the configuration, {} = as
+    it was trained. Killed, the same call goes on after the last point. Raises
+    UserError: no checkpoint, or another process works in the folder.
     """
     request = request_of({}).request
     model, run = request.objective.config, request.options

@@ -41,11 +41,8 @@ class Evaluator:
     """Traces one step per batch shape and keeps it for later evaluations.
 
     There are as many shapes as length buckets, and known ones are faster.
-
-    Args:
-      input_fn: `params -> tf.data.Dataset` of global batches; finite, or
-        `steps` must be given.
-      metric_fn: more metrics, of the predictions and labels.
+    `input_fn` gives global batches; finite, or `steps` must be given.
+    `metric_fn` gives more metrics, of the predictions and labels.
     """
 
     def __init__(

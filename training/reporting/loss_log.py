@@ -83,10 +83,8 @@ def read(model_dir: str) -> tuple[list[str], np.ndarray]:
 def plateau_end(model_dir: str, unigram_entropy: float) -> int | None:
     """The step at which a run has left the unigram plateau, None before it.
 
-    Args:
-      model_dir: with the losses, in nats per target: `lm_loss` where pairs of
-        sentences have a loss, too.
-      unigram_entropy: of the targets, in nats.
+    Losses and entropy are in nats per target: `lm_loss` where pairs of
+    sentences have a loss, too.
     """
     names, rows = read(model_dir)
     column = names.index("lm_loss" if "lm_loss" in names else "loss")

@@ -20,10 +20,9 @@ def activation_bytes(
 ) -> int:
     """Bytes that the backward pass keeps of one micro-batch.
 
-    Args:
-      targets: P of the query stream, 0 without one.
-      element: bytes of an activation.
-      recompute: only layer inputs are kept, and one layer's insides.
+    `targets` is P of the query stream, 0 without one, `element` bytes of an
+    activation. With `recompute` only layer inputs are kept, and one layer's
+    insides.
     """
     d, f, n, h = config.d_model, config.d_inner, config.n_head, config.d_head
     keys = (config.mem_len or 0) + length

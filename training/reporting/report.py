@@ -117,10 +117,9 @@ class Progress:
     ) -> dict[str, float]:
         """Reports a host loop: tokens and steps per second, share of waiting.
 
-        Args:
-          values: means over the loop, `loss` first.
-          seconds: of its steps alone; saves and evaluations between loops
-            count for the time that is left, not for the speed.
+        `values` are means over the loop, `loss` first, `seconds` of its steps
+        alone; saves and evaluations between loops count for the time that is
+        left, not for the speed.
         """
         now = time.monotonic()
         seconds = max(seconds, 1e-9)

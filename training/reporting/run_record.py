@@ -80,16 +80,10 @@ def update(
 ) -> list[str]:
     """Checks this start against the last one and adds it to `run.json`.
 
-    Args:
-      must_match: fields that a resumed run cannot change.
-      should_match: fields without which it goes on, but not bit for bit.
-      write: False in processes that write nothing.
-
-    Returns:
-      Warnings, one line each; one of them where nothing could be checked.
-
-    Raises:
-      UserError: a field of `must_match` changed; lists wanted and found.
+    Where a field of `should_match` changes, a resumed run goes on, but not bit
+    for bit. Returns warnings, one line each; one of them where nothing could be
+    checked. Raises UserError: a field of `must_match` changed; lists wanted and
+    found.
     """
     path = os.path.join(model_dir, FILE_NAME)
     record = _read(path) if resuming else {}

@@ -19,11 +19,7 @@ from common.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class BatchSplit:
-    """How a global batch divides.
-
-    Raises:
-      UserError: the batch does not divide.
-    """
+    """How a global batch divides; UserError where it does not."""
 
     batch_size: int
     replicas: int = 1

@@ -27,8 +27,7 @@ def thresholds(sizes: list[int], tokens: int) -> list[int]:
 class BatchWarmup:
     """From `smallest` rows per step to `batch_size`.
 
-    Raises:
-      UserError: `smallest` is no number of micro-batches.
+    Raises UserError: `smallest` is no number of micro-batches.
     """
 
     batch_size: int

@@ -47,11 +47,8 @@ class Trainer(orbit.AbstractTrainer):
     A step: every replica goes through its rows in `accumulation_steps`
     micro-batches, sums gradients and losses; sums and counts are added over the
     replicas and divided once; the gradient is clipped after that; every replica
-    updates its copy.
-
-    Args:
-      dataset: from `batch_split.distribute`.
-      warmup: of the batch size; None = every step is whole.
+    updates its copy. The dataset is from `batch_split.distribute`; without a
+    warm-up of the batch size every step is whole.
     """
 
     def __init__(

@@ -34,15 +34,10 @@ def members(
     """(name, bytes) of the regular files of a package, in its order.
 
     A member that is packed itself (`.gz`, `.dz`) is unpacked and loses that
-    ending. One that is larger than `LARGEST_MEMBER` has no bytes (`b""`).
-
-    Args:
-      path: a `.deb`, `.whl`, `.zip` or `.tar.*` file.
-      wanted: which names to read, without the ending of a packed one.
-
-    Raises:
-      UserError: a file of another kind, a damaged one, or one that is larger
-        than `LARGEST_PACKAGE` unpacked.
+    ending, for `wanted`, too. One that is larger than `LARGEST_MEMBER` has no
+    bytes (`b""`). Packages are `.deb`, `.whl`, `.zip` or `.tar.*` files. Raises
+    UserError: a file of another kind, a damaged one, or one that is larger than
+    `LARGEST_PACKAGE` unpacked.
     """
     total = 0
     try:

@@ -27,12 +27,9 @@ _SHOWN = 400  # characters of what a client says
 def fetch(package: Package, folder: str, find_links: Sequence[str]) -> str:
     """The path of a package's file below `folder`; there already = not fetched.
 
-    Args:
-      find_links: folders or addresses that are looked through first, each with
-        the file's name alone and with its folder on a mirror.
-
-    Raises:
-      UserError: nowhere to be had, or other bytes than the table says.
+    The folders or addresses of `find_links` are looked through first, each with
+    the file's name alone and with its folder on a mirror. Raises UserError:
+    nowhere to be had, or other bytes than the table says.
     """
     path = os.path.join(folder, os.path.basename(package.file))
     if os.path.exists(path):

@@ -20,32 +20,21 @@ MIN_SENTENCES = 2
 
 @dataclasses.dataclass
 class Counts:
-    """What was read of a package, and what was left out.
+    """What was read of a package, and what was left out."""
 
-    Attributes:
-      members: files with a known format that were read.
-      member_bytes: their size.
-      too_large: members left out for their size.
-      documents: with at least two sentences.
-      bytes: of the documents.
-      repeated_bytes: in sentences that stood in an earlier document.
-      short_bytes: in members with fewer sentences.
-    """
-
-    members: int = 0
+    members: int = 0  # files with a known format that were read
     member_bytes: int = 0
-    too_large: int = 0
-    documents: int = 0
-    bytes: int = 0
-    repeated_bytes: int = 0
-    short_bytes: int = 0
+    too_large: int = 0  # members left out for their size
+    documents: int = 0  # with at least two sentences
+    bytes: int = 0  # of the documents
+    repeated_bytes: int = 0  # in sentences that stood in an earlier document
+    short_bytes: int = 0  # in members with fewer sentences
 
 
 def extract(folder: str, item: tuple[Package, str]) -> tuple[str, dict]:
     """(name, counts) of a package and its file; a finished text is kept.
 
-    Args:
-      folder: receives `NAME.txt` and `NAME.json`, the latter last.
+    The folder receives `NAME.txt` and `NAME.json`, the latter last.
     """
     package, path = item
     target = text_path(folder, package)

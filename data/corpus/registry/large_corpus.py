@@ -47,11 +47,9 @@ def _table(options: DemoCorpusOptions) -> str:
 def write(options: DemoCorpusOptions) -> dict:
     """Builds `pretrain.txt` in a folder that the caller holds.
 
-    Returns:
-      What `corpus.json` says besides: "files" and "sources" by name, "filter".
-
-    Raises:
-      UserError: a package that cannot be had or read, or a missing library.
+    Gives what `corpus.json` says besides: "files" and "sources" by name,
+    "filter". Raises UserError: a package that cannot be had or read, or a
+    missing library.
     """
     packages = source_table.read(_table(options), options.sources)
     folder = options.output_dir

@@ -15,30 +15,22 @@ _NAME = re.compile(r"[a-z][a-z0-9_.-]*")
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """One source of text: a package in one version, known by its hash.
-
-    Attributes:
-      registry: "debian" (apt) or "pypi" (pip; wheels only, since pip runs the
-        build of a source archive before it hands it over).
-      file: name of the file; a Debian package may have the folder before it
-        that it has on a mirror.
-      licence: of the text, as an SPDX expression.
-      weight: how often its documents are read: 2 = twice, 0.5 = a random half.
-      include: part of a name, as a regular expression; other members are
-        not read. "" = all.
-      exclude: as `include`, of members that are not read. "" = none.
-    """
+    """One source of text: a package in one version, known by its hash."""
 
     name: str
+    # "debian" (apt) or "pypi" (pip; wheels only, since pip runs the build of a
+    # source archive before it hands it over)
     registry: str
     package: str
     version: str
-    file: str
+    file: str  # a Debian package may have its folder on a mirror before it
     sha256: str
-    licence: str
+    licence: str  # of the text, as an SPDX expression
+    # how often its documents are read: 2 = twice, 0.5 = a random half
     weight: float = 1.0
-    include: str = ""
-    exclude: str = ""
+    # part of a name, as a regular expression; other members are not read
+    include: str = ""  # "" = all
+    exclude: str = ""  # as `include`, of members that are not read; "" = none
 
     def wants(self, member: str) -> bool:
         """Whether a member of the package is read, by its name."""
@@ -48,13 +40,9 @@ class Package:
 
 
 def read(path: str, names: tuple[str, ...] = ()) -> tuple[Package, ...]:
-    """The packages of a table, in its order.
+    """The packages of a table, in its order; `names`: sources, none = all.
 
-    Args:
-      names: sources to take; none = all.
-
-    Raises:
-      UserError: the file is no such table, or has no source of a name.
+    Raises UserError: the file is no such table, or has no source of a name.
     """
     with open(path, "rb") as f:
         try:

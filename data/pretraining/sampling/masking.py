@@ -51,7 +51,8 @@ class MaskingOptions:
     # follows with CLS first, as in BERT's files), "sop" (1 = the two real
     # halves are swapped; rows whose B is random do not count)
     pair: str = "none"
-    hide_rest: bool = False  # the reuse part may not see it (memory is in use)
+    # the reuse part may not see the rest (memory is in use)
+    hide_rest: bool = False
 
     def __post_init__(self):
         within(self, "[0, 1)", "rate", form="--mask_{}")

@@ -43,7 +43,6 @@ class Segments:
         return Segments(*(v[which] for v in vars(self).values()))
 
     def slice(self, start: int, end: int) -> "Segments":
-        """Segments start..end-1."""
         return self.take(slice(start, end))
 
 

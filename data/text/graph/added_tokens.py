@@ -20,20 +20,13 @@ _SHIFT = 1 << 21  # more than there are code points
 
 
 class AddedToken(NamedTuple):
-    """One of `added_tokens`.
+    """One of `added_tokens`."""
 
-    Attributes:
-      text: as it stands in texts.
-      lstrip: white space before it belongs to it.
-      normalized: it is looked for in normalised text.
-      special: it stands for no text.
-    """
-
-    text: str
+    text: str  # as it stands in texts
     id: int
-    lstrip: bool
-    normalized: bool
-    special: bool
+    lstrip: bool  # white space before it belongs to it
+    normalized: bool  # it is looked for in normalised text
+    special: bool  # it stands for no text
 
 
 def read(
@@ -44,8 +37,7 @@ def read(
 ) -> list[AddedToken]:
     """The added tokens of a `tokenizer.json`.
 
-    Raises:
-      UserError: one has a rule that the graph does not have.
+    Raises UserError: one has a rule that the graph does not have.
     """
     tokens = []
     for row in rules.get("added_tokens") or ():
@@ -71,8 +63,7 @@ def read(
 class Trie:
     """Texts as states: 0 is before the first code point, -1 is none.
 
-    Attributes:
-      ends: int32 [states], number of the text that ends there, else -1.
+    `ends`, int32 [states], is the number of the text that ends there, else -1.
     """
 
     def __init__(self, texts: Sequence[str]):
@@ -111,10 +102,8 @@ def finders(
 class TokenFinder:
     """Replaces tokens in code points, as the package `tokenizers` does.
 
-    Args:
-      tokens: distinct texts; one is looked for as far as it is the longest, and
-        from the left.
-      first_code: the code point that the first of them becomes.
+    Of the distinct texts `tokens` one is looked for as far as it is the
+    longest, and from the left; the first becomes the code point `first_code`.
     """
 
     def __init__(self, tokens: Sequence[AddedToken], first_code: int):
@@ -124,11 +113,7 @@ class TokenFinder:
         self._lstrip = tf.constant([t.lstrip for t in tokens])
 
     def __call__(self, flat: Flat, white: tf.Tensor) -> Flat:
-        """One code point for each token.
-
-        Args:
-          white: bool [n], which of them are white space.
-        """
+        """One code point for each token; `white` bool [n] is white space."""
         token = self._longest(flat)  # [n]
         at = tf.cast(tf.where(token >= 0)[:, 0], tf.int32)
         at = tf.boolean_mask(at, self._leftmost(at, tf.gather(token, at)))
@@ -212,8 +197,7 @@ class TokenFinder:
 def follow(jump: tf.Tensor, first: tf.Tensor | int) -> tf.Tensor:
     """bool [n]: places on the way from the first one, in doubling steps.
 
-    Args:
-      jump: int32 [n], where each place leads; the way's end leads to itself.
+    `jump` int32 [n] is where each place leads; the way's end leads to itself.
     """
     count = tf.size(jump)
 

@@ -24,8 +24,7 @@ _MARKER = "|"
 def rewritten(normalize) -> dict[int, str]:
     """Code point -> what a function of texts makes of it, where it changes.
 
-    Args:
-      normalize: changes each code point for itself, and "|" not at all.
+    `normalize` changes each code point for itself, and "|" not at all.
     """
     rewritten_points = {}
     for first, chars in code_pages():
@@ -91,11 +90,7 @@ def _classes(apart) -> np.ndarray:
 
 
 class Composer:
-    """Flat code points -> their composed form, row by row.
-
-    Args:
-      compatible: NFKC, else NFC.
-    """
+    """Flat code points -> NFKC (`compatible`) or NFC, row by row."""
 
     def __init__(self, compatible: bool = False):
         decomposed, classes, keys, composites, active = _tables(compatible)

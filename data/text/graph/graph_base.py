@@ -22,10 +22,9 @@ class RawTokenizer(tf.Module):
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
         """[B] raw UTF-8 -> ids with the raw characters that each came from.
 
-        Returns:
-          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
-          characters (code points) of the raw text, without the white space at
-          its edges. Pieces that came from one character share its span.
+        ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in characters
+        (code points) of the raw text, without the white space at its edges.
+        Pieces that came from one character share its span.
         """
         raise NotImplementedError
 

@@ -72,12 +72,8 @@ def two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def rewrite_tables(rewritten: Mapping[int, str]) -> tuple[np.ndarray, ...]:
     """Entry number of every code point, and the entries' code points.
 
-    Args:
-      rewritten: code point -> what it becomes, where it does not stay.
-
-    Returns:
-      page index, pages, entry starts [E], entry lengths [E], code points; for
-      `Rewriting`. The entry 0 means "stays as it is".
+    page index, pages, entry starts [E], entry lengths [E], code points; for
+    `Rewriting`. What `rewritten` lacks has entry 0, "stays as it is".
     """
     dense = np.zeros(CODE_POINTS, np.int32)
     starts, lengths, values = [0], [1], [0]
@@ -128,8 +124,7 @@ def lookup(
 ) -> tf.Tensor:
     """int32 [n]: what a table of `two_stage` says of code points [n].
 
-    Args:
-      beyond: what those above Unicode's have.
+    Those above Unicode's have `beyond`.
     """
     index, table = pages
     above = points >= CODE_POINTS
@@ -149,21 +144,15 @@ def expand(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class Flat(NamedTuple):
-    """Rows of code points, laid end to end, with their raw positions.
+    """Rows of code points, laid end to end, with their raw positions."""
 
-    Attributes:
-      points: int32 [n] code points.
-      rows: int32 [n] row numbers, not decreasing.
-      starts, ends: int32 [n] the raw characters that each one came from; a
-        dropped combining mark belongs to the character before it.
-      count: int32 [] number of rows.
-    """
-
-    points: tf.Tensor
-    rows: tf.Tensor
+    points: tf.Tensor  # int32 [n] code points
+    rows: tf.Tensor  # int32 [n] row numbers, not decreasing
+    # int32 [n] the raw characters that each one came from; a dropped combining
+    # mark belongs to the character before it
     starts: tf.Tensor
     ends: tf.Tensor
-    count: tf.Tensor
+    count: tf.Tensor  # int32 [] number of rows
 
     def take(self, source: tf.Tensor, points: tf.Tensor) -> "Flat":
         """New code points, each with the span of its source."""
@@ -198,8 +187,7 @@ class Rewriting:
     def __call__(self, flat: Flat, widen: bool = False) -> Flat:
         """Rewrites all code points; those above Unicode's stay.
 
-        Args:
-          widen: what becomes nothing belongs to the code point before it.
+        `widen`: what becomes nothing belongs to the code point before it.
         """
         entry = lookup(self._pages, flat.points)
         lengths = tf.gather(self._lengths, entry)
@@ -328,12 +316,9 @@ def points_of_bytes(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Spans of bytes -> the spans of code points that they touch.
 
-    Args:
-      sizes: int32 [n] bytes of each code point (`utf8_sizes`).
-      start, end: int32 [m] bytes of the text of all code points.
-
-    Returns:
-      int32 [m] first code point of each span, and one past its last.
+    int32 [m] first code point of each span, and one past its last. `sizes`
+    int32 [n] are the bytes of each code point (`utf8_sizes`); `start` and
+    `end`, int32 [m], are bytes of the text of all code points.
     """
     begins = tf.cumsum(sizes, exclusive=True)  # [n] bytes before each
     first = tf.searchsorted(begins, start, side="right") - 1
@@ -391,8 +376,7 @@ def trimmed_rows(
 
     Args:
       white: bool, which code points of `raw` are white space.
-      flat: what the pieces were cut from.
-      ids: int32 [m].
+      flat: what the pieces, `ids` int32 [m], were cut from.
       first, last: int32 [m], first and last code point of each in `flat`.
     """
     rows = tf.gather(flat.rows, first)

@@ -34,15 +34,15 @@ _ZERO_WIDTH_SPACE = 0x200B
 class GraphTokenizer(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to the offline tokenizer's.
 
+    Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
+    A model file in which "," is unknown may join it with unknown digits; such a
+    piece is not split here.
+
     Args:
       model: bytes of a SentencePiece model file; they become a constant.
       settings: of the vocabulary; text handling before SentencePiece.
       normalizer: of the same settings, where one exists.
       name: two vocabularies of one exported function need two.
-
-    Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
-    A model file in which "," is unknown may join it with unknown digits; such a
-    piece is not split here.
     """
 
     def __init__(

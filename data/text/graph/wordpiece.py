@@ -51,30 +51,20 @@ _NO_PIECES = {
 
 
 class WordPieceFile(NamedTuple):
-    """What the graph needs of a `tokenizer.json`.
+    """What the graph needs of a `tokenizer.json`."""
 
-    Attributes:
-      pieces: by id; "" where an id has none.
-      unknown: id of the piece for words that cannot be cut.
-      prefix: of pieces inside a word.
-      longest: code points of a word at most; longer ones are unknown.
-      symbols: that are read in raw text, `[CLS]` say.
-      rules: JSON of `normalizer` and `pre_tokenizer`.
-    """
-
-    pieces: list[str]
-    unknown: int
-    prefix: str
-    longest: int
-    symbols: list[AddedToken]
-    rules: str
+    pieces: list[str]  # by id; "" where an id has none
+    unknown: int  # id of the piece for words that cannot be cut
+    prefix: str  # of pieces inside a word
+    longest: int  # code points of a word at most; longer ones are unknown
+    symbols: list[AddedToken]  # that are read in raw text, `[CLS]` say
+    rules: str  # JSON of `normalizer` and `pre_tokenizer`
 
 
 def parse(offline: ReleasedTokenizer) -> WordPieceFile:
     """Reads a WordPiece `tokenizer.json`.
 
-    Raises:
-      UserError: it holds a rule that the graph does not have.
+    Raises UserError: it holds a rule that the graph does not have.
     """
     tokenizer, content, path = offline.package, offline.rules, offline.path
     _check_rules(content, path)
@@ -116,8 +106,7 @@ def _check_rules(content: dict, path: str) -> None:
 def _check_no_overlap(symbols: list[str], path: str) -> None:
     """Symbols that can overlap in a text need a scan from the left.
 
-    Raises:
-      UserError: some can, or the graph would be too large.
+    Raises UserError: some can, or the graph would be too large.
     """
     if (characters := sum(map(len, symbols))) > _SYMBOLS:
         raise UserError(
@@ -219,7 +208,6 @@ class GraphWordPiece(RawTokenizer):
         return tf.strings.regex_replace(text, f" {self._file.prefix}", "")
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
-        """Ids with their spans of raw characters."""
         flat = graph_text.decode(texts)
         if self._symbols:
             flat = self._symbols(flat, tf.zeros_like(flat.points, tf.bool))

@@ -11,33 +11,24 @@ from data.text.released.word_cache import rule_parts
 
 
 class BpeFile(NamedTuple):
-    """What the graph needs of a `tokenizer.json`.
+    """What the graph needs of a `tokenizer.json`."""
 
-    Attributes:
-      pieces: by id; "" where an id has none.
-      bytes: id of every byte.
-      merges: (left id, right id, new id), the first is merged first.
-      one_at_a_time: a merge can make a piece that an earlier one waits for.
-      words: UTF-8 of words that are one piece, and their ids.
-      compose: text is brought into composed form (NFC).
-      prefix_space: text between added tokens begins with a space.
-    """
-
-    pieces: list[str]
-    bytes: list[int]
+    pieces: list[str]  # by id; "" where an id has none
+    bytes: list[int]  # id of every byte
+    # (left id, right id, new id), the first is merged first
     merges: list[tuple[int, int, int]]
+    # a merge can make a piece that an earlier one waits for
     one_at_a_time: bool
-    words: dict[bytes, int]
+    words: dict[bytes, int]  # UTF-8 of words that are one piece, and their ids
     tokens: list[AddedToken]
-    compose: bool
-    prefix_space: bool
+    compose: bool  # text is brought into composed form (NFC)
+    prefix_space: bool  # text between added tokens begins with a space
 
 
 def parse(offline: ReleasedTokenizer) -> BpeFile:
     """Reads a byte-level BPE `tokenizer.json`.
 
-    Raises:
-      UserError: it holds a rule that the graph does not have.
+    Raises UserError: it holds a rule that the graph does not have.
     """
     package, rules, path = offline.package, offline.rules, offline.path
     model = rules["model"]

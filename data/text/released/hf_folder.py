@@ -37,6 +37,9 @@ def write(
 ) -> tuple[symbols_lib.SymbolIds | None, list[str]]:
     """Completes a folder that holds a vocabulary.
 
+    Gives the symbols' ids, None without a vocabulary; lines for the report.
+    Raises UserError: the vocabulary cannot be read or has no form there.
+
     Args:
       folder: with the vocabulary and perhaps a `tokenizer_config.json`.
       layout: of rows, one of `common.contract.symbols.LAYOUTS`.
@@ -45,12 +48,6 @@ def write(
       reads_mask: `<mask>` and other symbols in a text are symbols, as a filled
         text needs it; else they are text, as in our tasks.
       tuned: `max_length` is a task's, and holds for released tokenizers, too.
-
-    Returns:
-      The symbols' ids, None without a vocabulary; lines for the report.
-
-    Raises:
-      UserError: the vocabulary cannot be read or has no form there.
     """
     path = vocabulary.find(folder)
     if path is None:

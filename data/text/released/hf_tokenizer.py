@@ -39,8 +39,7 @@ _NEVER = 12.0  # times the lowest score: no cut is as bad
 def build(tokenizer: Tokenizer, layout: str) -> bytes:
     """The `tokenizer.json` of a vocabulary.
 
-    Raises:
-      UserError: a kind of SentencePiece file that the package has not.
+    Raises UserError: a kind of SentencePiece file that the package has not.
     """
     proto = messages().ModelProto.FromString(tokenizer.vocabulary.content)
     model = _model(proto, tokenizer)

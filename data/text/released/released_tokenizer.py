@@ -46,18 +46,12 @@ _MOST_GROWTH = 1000  # characters that all replacements make of one
 class ReleasedTokenizer:
     """What tasks and commands ask of a `data.text.tokenizer.Tokenizer`.
 
-    Args:
-      text: taken as it is: the file has rules of its own.
-
-    Attributes:
-      vocabulary, settings, symbols, vocab_size, sha256: as `Tokenizer`'s;
-        weights may have more rows than `vocab_size`.
-      rules: the file as JSON.
-      package: the package's object, which neither cuts nor pads rows.
-
-    Raises:
-      UserError: the file is missing or damaged, lacks a symbol, or the package
-        is not installed.
+    `text` is taken as it is: the file has rules of its own. `vocabulary`,
+    `settings`, `symbols`, `vocab_size` and `sha256` are as `Tokenizer`'s, but
+    weights may have more rows than `vocab_size`; `rules` is the file as JSON,
+    `package` the package's object, which neither cuts nor pads rows. Raises
+    UserError: the file is missing or damaged, lacks a symbol, or the package is
+    not installed.
     """
 
     def __init__(
@@ -246,9 +240,8 @@ def _without_blanks(text: str, starts, ends):
 def _check_normalizers(rules) -> None:
     """What the package would do with as much memory as a file asks for.
 
-    Raises:
-      ValueError: a table of characters says that it is longer than it is, or
-        replacements make too much of one character.
+    Raises ValueError: a table of characters says that it is longer than it is,
+    or replacements make too much of one character.
     """
     waiting = [rules.get("normalizer")] if isinstance(rules, dict) else []
     growth = 1.0

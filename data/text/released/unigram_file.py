@@ -21,52 +21,38 @@ _BLANKS = " {2,}"
 
 
 class Step(NamedTuple):
-    """One step of a normalizer.
+    """One step of a normalizer."""
 
-    Attributes:
-      kind: REPLACE a text by a character; COLLAPSE blanks; TABLE and CHARSMAP
-        rewrite single characters; COMPOSE characters.
-      old, new: of REPLACE.
-      rules: of TABLE and CHARSMAP, as the file has them; COMPOSE's name.
-    """
-
+    # REPLACE a text by a character; COLLAPSE blanks; TABLE and CHARSMAP rewrite
+    # single characters; COMPOSE characters
     kind: int
-    old: str = ""
+    old: str = ""  # of REPLACE, as `new`
     new: str = ""
+    # of TABLE and CHARSMAP, as the file has them; COMPOSE's name
     rules: str = ""
 
 
 class UnigramFile(NamedTuple):
-    """What the graph needs of a `tokenizer.json`.
+    """What the graph needs of a `tokenizer.json`."""
 
-    Attributes:
-      pieces: by id; "" where an id has none.
-      scores: by piece, with the id.
-      unknown: id of characters without a piece.
-      bytes: id of every byte for characters without a piece, [] without them.
-      steps: of the normalizer.
-      split_white: words are what white space divides.
-      prepend: "always", "first" or "never": which texts get a mark in front.
-      split_mark: a mark begins a word.
-    """
-
-    pieces: list[str]
-    scores: dict[str, tuple[int, float]]
-    unknown: int
+    pieces: list[str]  # by id; "" where an id has none
+    scores: dict[str, tuple[int, float]]  # by piece, with the id
+    unknown: int  # id of characters without a piece
     unknown_score: float
+    # id of every byte for characters without a piece, [] without them
     bytes: list[int]
     tokens: list[AddedToken]
-    steps: list[Step]
-    split_white: bool
+    steps: list[Step]  # of the normalizer
+    split_white: bool  # words are what white space divides
+    # "always", "first" or "never": which texts get a mark in front
     prepend: str
-    split_mark: bool
+    split_mark: bool  # a mark begins a word
 
 
 def parse(offline: ReleasedTokenizer) -> UnigramFile:
     """Reads a Unigram `tokenizer.json`.
 
-    Raises:
-      UserError: it holds a rule that the graph does not have.
+    Raises UserError: it holds a rule that the graph does not have.
     """
     package, path = offline.package, offline.path
     # As the package writes them: files of old versions have other names.

@@ -39,14 +39,10 @@ def rule_parts(rule: dict | None, field: str) -> list[dict]:
 
 
 class WordRules(NamedTuple):
-    """How a text is made of words that are cut apart.
+    """How a text is made of words that are cut apart."""
 
-    Attributes:
-      leading: a word takes the blank before it.
-      simple_only: only texts of ASCII, Latin letters and punctuation are.
-    """
-
-    leading: bool = False
+    leading: bool = False  # a word takes the blank before it
+    # only texts of ASCII, Latin letters and punctuation are
     simple_only: bool = False
 
 
@@ -96,9 +92,7 @@ def _is_apart(token: dict, leading: bool) -> bool:
 class WordCache:
     """Pieces of texts by their words; threads may share it.
 
-    Args:
-      cut: (ids, starts, ends) of each of some texts, as the package has them.
-      rules: of the words.
+    `cut`: (ids, starts, ends) of each of some texts, as the package has them.
     """
 
     def __init__(self, cut: Callable[[list[str]], Iterable], rules: WordRules):
@@ -126,8 +120,7 @@ class WordCache:
     def ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of texts that are `able`.
 
-        Returns:
-          int32 [N], end to end; int64 [texts], how many each has.
+        int32 [N], end to end; int64 [texts], how many each has.
         """
         words, counts = self._words(texts)
         with self._lock:
@@ -137,8 +130,7 @@ class WordCache:
     def spans(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """`ids` with the characters of each text that they come from.
 
-        Returns:
-          int32 [3, N], ids, starts and ends; int64 [texts].
+        int32 [3, N], ids, starts and ends; int64 [texts].
         """
         words, counts = self._words(texts)
         with self._lock:

@@ -15,13 +15,7 @@ from modeling.encoders.base_config import ACTIVATIONS, FileConfig
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig(FileConfig):
-    """What the shapes and the semantics of a BERT depend on.
-
-    Attributes:
-      type_vocab_size: number of segments that a row can tell apart.
-      dropout: rate in [0, 1) of embeddings and sublayer outputs.
-      classifier_dropout: rate before a classifier; None = `dropout`.
-    """
+    """What the shapes and the semantics of a BERT depend on."""
 
     model_type: ClassVar[str] = "bert"
     keys: ClassVar[dict[str, str]] = {
@@ -46,10 +40,11 @@ class BertConfig(FileConfig):
     max_position_embeddings: int = setting(
         512, "bert, albert, modernbert: longest row."
     )
-    type_vocab_size: int = 2
+    type_vocab_size: int = 2  # number of segments that a row can tell apart
     layer_norm_eps: float = 1e-12
-    dropout: float = 0.1
+    dropout: float = 0.1  # rate in [0, 1) of embeddings and sublayer outputs
     dropatt: float = 0.1
+    # rate before a classifier; None = `dropout`
     classifier_dropout: float | None = None
 
     def __post_init__(self):
@@ -106,11 +101,7 @@ class BertConfig(FileConfig):
 
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig(BertConfig):
-    """BERT with narrow embeddings and layers that share their weights.
-
-    Attributes:
-      inner_group_num: layers of a group, which all run for one of the L.
-    """
+    """BERT with narrow embeddings and layers that share their weights."""
 
     model_type: ClassVar[str] = "albert"
     keys: ClassVar[dict[str, str]] = {
@@ -132,6 +123,7 @@ class AlbertConfig(BertConfig):
         "albert: G, groups of layers with their own weights; layer i has those "
         "of group floor(i G / L).",
     )
+    # layers of a group, which all run for one of the L
     inner_group_num: int = 1
 
     def __post_init__(self):

@@ -19,21 +19,10 @@ _LAYER_TYPES = ("full_attention", "sliding_attention")
 class ModernBertConfig(FileConfig):
     """What the shapes and the semantics of a ModernBERT depend on.
 
-    Attributes:
-      d_model: D, a multiple of N with an even head size.
-      d_inner: F; the first matrix of the feed-forward is 2 F wide.
-      ff_activation: of the first half.
-      local_theta: of the positions of local layers.
-      max_position_embeddings: longest row.
-      norm_eps: of every LayerNorm.
-      pooling: what a classifier reads, "cls" or "mean".
-      head_activation: of the layer before decoder or classifier.
-      dropout: rate in [0, 1) of the embeddings.
-      dropatt: rate on the attention's probabilities and output projection.
-      mlp_dropout: rate before the second matrix of the feed-forward.
-      classifier_dropout: rate before a classifier.
-      init_std: deviation of the initializer, cut at two deviations; output
-        projections have `init_std` / sqrt(2 L).
+    D is a multiple of N with an even head size; the first matrix of the
+    feed-forward is 2 F wide, and its activation is of the first half. First
+    weights of deviation `init_std` are cut at two deviations; those of output
+    projections have `init_std` / sqrt(2 L).
     """
 
     model_type: ClassVar[str] = "modernbert"
@@ -78,15 +67,18 @@ class ModernBertConfig(FileConfig):
     global_theta: float = setting(
         160_000.0, "modernbert: RoPE theta of global layers."
     )
-    local_theta: float = 10_000.0
-    max_position_embeddings: int = 8192
-    norm_eps: float = 1e-5
-    pooling: str = "cls"
+    local_theta: float = 10_000.0  # of the positions of local layers
+    max_position_embeddings: int = 8192  # longest row
+    norm_eps: float = 1e-5  # of every LayerNorm
+    pooling: str = "cls"  # what a classifier reads, "cls" or "mean"
+    # of the layer before decoder or classifier
     head_activation: str = "gelu_erf"
-    dropout: float = 0.0
+    dropout: float = 0.0  # rate in [0, 1) of the embeddings
+    # rate on the attention's probabilities and output projection
     dropatt: float = 0.0
+    # rate before the second matrix of the feed-forward
     mlp_dropout: float = 0.0
-    classifier_dropout: float = 0.0
+    classifier_dropout: float = 0.0  # rate before a classifier
 
     def __post_init__(self):
         super().__post_init__()

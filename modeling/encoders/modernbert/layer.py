@@ -23,16 +23,11 @@ from modeling.ops.shapes import sizes
 
 
 class Surroundings(NamedTuple):
-    """What a layer is told about the row, made once for all layers of a kind.
+    """What a layer is told about the row, made once for layers of a kind."""
 
-    Attributes:
-      cos, sin: float32 [B or 1, T, H], of `rotary.table`.
-      mask: float32 [B or 1, T or 1, T] or None (global), or a
-        `local.LocalMask`.
-    """
-
-    cos: tf.Tensor
-    sin: tf.Tensor
+    cos: tf.Tensor  # float32 [B or 1, T, H], of `rotary.table`
+    sin: tf.Tensor  # float32 [B or 1, T, H], of `rotary.table`
+    # float32 [B or 1, T or 1, T] or None (global), or a `local.LocalMask`
     mask: tf.Tensor | local.LocalMask | None
 
 

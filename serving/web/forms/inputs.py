@@ -40,14 +40,10 @@ def check_row(
 ) -> dict:
     """The row's values as a model takes them.
 
-    Args:
-      specs: input name -> dtype and shape with the batch.
-      known: `signature.json`: `vocab_size` and, of encoders that have them,
-        `type_vocab_size` and `max_position_embeddings` bound ids, segments and
-        lengths.
-
-    Raises:
-      UserError: one line that says what is wrong.
+    `specs` are input name -> dtype and shape with the batch. `known` is
+    `signature.json`: `vocab_size` and, of encoders that have them,
+    `type_vocab_size` and `max_position_embeddings` bound ids, segments and
+    lengths. Raises UserError: one line that says what is wrong.
     """
     checked = {
         key: _check(row[key], spec, f"{where}.{key}", limit)

@@ -44,12 +44,9 @@ def check(options: ServerOptions) -> None:
 class Keys:
     """The keys of a file, read again when it changes.
 
-    Args:
-      path: one `NAME sha256:HEX` a line; `#` begins a comment.
-
-    Raises:
-      UserError: the file cannot be read or holds something else. What it holds
-        is not shown: it may be a key.
+    It has one `NAME sha256:HEX` a line; `#` begins a comment. Raises UserError:
+    the file cannot be read or holds something else. What it holds is not shown:
+    it may be a key.
     """
 
     def __init__(self, path: str):

@@ -339,11 +339,8 @@ def read_texts(
 ) -> Texts:
     """Token ids of queries and of the candidates' documents.
 
-    Args:
-      room: pieces of a document that any window can see.
-
-    Raises:
-      UserError: a candidate is not among the documents, or twice.
+    A window can see at most `room` pieces of a document. Raises UserError: a
+    candidate is not among the documents, or twice.
     """
     topics = task.collection.topics
     names = list(task.run)

@@ -27,18 +27,14 @@ from training.finetuning.ranking.options import RankerOptions
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What rankers are fitted on.
-
-    Attributes:
-      may_train: whether a fold that was not fitted yet may be.
-    """
+    """What rankers are fitted on."""
 
     collection: Collection
     run: Run
     folds: Sequence[Fold]
     options: RankerOptions
     folder: str
-    may_train: bool = True
+    may_train: bool = True  # whether a fold that was not fitted yet may be
 
     def mean_ndcg(
         self, queries: Sequence[str], names, values: Sequence[np.ndarray]
@@ -70,8 +66,7 @@ class Task:
     ) -> dict[str, np.ndarray]:
         """Training query -> (better, worse) places in `names`, int64 [n, 2].
 
-        Raises:
-          UserError: no query has a pair.
+        Raises UserError: no query has a pair.
         """
         data, pairs_of = self.collection.options, {}
         for query in fold.train:
@@ -126,17 +121,13 @@ def fold_seed_key(data: RankingDataOptions) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A system in the table.
+    """A system in the table."""
 
-    Attributes:
-      runs: one per seed, all test queries.
-      parts: per fold and seed, that fold's test queries; empty for systems
-        that learn nothing.
-      learned: what K-NRM and the cosine learned of each fold.
-    """
-
-    runs: list[Run]
+    runs: list[Run]  # one per seed, all test queries
+    # per fold and seed, that fold's test queries; empty for systems that learn
+    # nothing
     parts: list[list[Run]] = dataclasses.field(default_factory=list)
+    # what K-NRM and the cosine learned of each fold
     learned: list[Learned] = dataclasses.field(default_factory=list)
 
 

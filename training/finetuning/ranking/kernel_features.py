@@ -28,20 +28,14 @@ FIRES = float(np.exp(-0.5))
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """What the kernels saw, summed over all pairs.
+    """What the kernels saw, summed over all pairs."""
 
-    Attributes:
-      histogram: [Y, BINS], cosines of query and document pieces.
-      mass: [Y, K], soft term frequency.
-      fired: [Y, K], query pieces (per document) with a soft term frequency of
-        at least `FIRES`.
-      looked: query pieces times documents.
-    """
-
-    histogram: np.ndarray
-    mass: np.ndarray
+    histogram: np.ndarray  # [Y, BINS], cosines of query and document pieces
+    mass: np.ndarray  # [Y, K], soft term frequency
+    # [Y, K], query pieces (per document) with a soft term frequency of at least
+    # `FIRES`
     fired: np.ndarray
-    looked: float
+    looked: float  # query pieces times documents
 
     def mass_shares(self) -> np.ndarray:
         """[Y, K], each row sums to 1."""
@@ -54,35 +48,23 @@ class Statistics:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Features of all candidates.
+    """Features of all candidates."""
 
-    Attributes:
-      names: query -> document ids in the candidates' order.
-      phi: query -> float32 [candidates, Y, K].
-      cosine: query -> float32 [candidates, Y], of mean vectors.
-      digest: hash of all that they depend on.
-    """
-
+    # query -> document ids in the candidates' order
     names: dict[str, list[str]]
-    phi: dict[str, np.ndarray]
+    phi: dict[str, np.ndarray]  # query -> float32 [candidates, Y, K]
+    # query -> float32 [candidates, Y], of mean vectors
     cosine: dict[str, np.ndarray]
     layers: tuple[int, ...]
     statistics: Statistics
-    digest: str
+    digest: str  # hash of all that they depend on
 
 
 class FeatureMaker:
-    """Computes `Features`.
+    """Computes `Features`; the results of each shard are kept in `folder`.
 
-    Args:
-      center: subtract the mean of all document pieces.
-      idf: weigh query units by idf among the documents.
-      folder: results of each shard are kept here.
-      units: what the pieces of a text make up.
-
-    Attributes:
-      mean: [Y, 1, D] that was subtracted, 0.0 without `center`.
-      counts: (unit -> documents with it, documents), None without `idf`.
+    `center` subtracts the mean of all document pieces, `idf` weighs query units
+    by idf among the documents; `units` are what the pieces of a text make up.
     """
 
     def __init__(
@@ -96,6 +78,7 @@ class FeatureMaker:
     ):
         self.vectors, self.kernels, self.units = vectors, kernels, units
         self.center, self.idf, self.folder = center, idf, folder
+        # [Y, 1, D] to subtract; (unit -> documents with it, documents)
         self.mean, self.counts = 0.0, None
         self._compute = tf.function(
             self._pairs, reduce_retracing=True, autograph=False

@@ -26,21 +26,14 @@ from training.finetuning.ranking.vectors import EncoderVectors
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """What one fold learned.
+    """What one fold learned."""
 
-    Attributes:
-      w: float32 [S, K], of the features as they are.
-      b: float32 [S].
-      layer: int [S], place in the features' layers: the best on validation.
-      dev: float [S], validation NDCG of that.
-      epochs: int [S], passes after which it was reached.
-    """
-
-    w: np.ndarray
-    b: np.ndarray
+    w: np.ndarray  # float32 [S, K], of the features as they are
+    b: np.ndarray  # float32 [S]
+    # int [S], place in the features' layers: the best on validation
     layer: np.ndarray
-    dev: np.ndarray
-    epochs: np.ndarray
+    dev: np.ndarray  # float [S], validation NDCG of that
+    epochs: np.ndarray  # int [S], passes after which it was reached
 
     def arrays(self) -> dict[str, np.ndarray]:
         """By name, for a file."""
@@ -77,10 +70,9 @@ class Trainer:
     ) -> dict[str, np.ndarray]:
         """`Learned.arrays()` of a fold.
 
-        Args:
-          train: query -> features [candidates, Y, K].
-          pairs: query -> (better, worse) places, [n, 2]; some has one.
-          ndcg: scores of the validation queries, in their order -> mean NDCG.
+        By query, features are [candidates, Y, K], and (better, worse) places
+        [n, 2], of which some query has one. `ndcg` is the mean NDCG of the
+        validation queries' scores, in their order.
         """
         x = np.concatenate(list(train.values()))  # [N, Y, K]
         starts = np.cumsum([0, *[len(v) for v in train.values()]])
@@ -215,8 +207,7 @@ def build_model(
 ) -> KernelRankingModel:
     """The model, with its encoder, of one fold and seed, for an export.
 
-    Raises:
-      UserError: the vectors are no encoder's.
+    Raises UserError: the vectors are no encoder's.
     """
     source = maker.vectors
     if not isinstance(source, EncoderVectors):

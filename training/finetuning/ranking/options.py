@@ -19,12 +19,7 @@ EMBEDDING_DTYPES = ("float32", "float16")
 
 @dataclasses.dataclass(frozen=True)
 class RankerOptions:
-    """One run of run_ranking.py.
-
-    Attributes:
-      segment_recurrence: instead of windows read rows in up to so many
-        segments that carry memory; 0 = do not.
-    """
+    """One run of run_ranking.py."""
 
     ranker: str = setting(
         "knrm", "How candidates are ranked.", choices=RANKERS, often=True
@@ -121,6 +116,8 @@ class RankerOptions:
         bounds=">= 0",
     )
     max_passages: int = setting(4, "Most windows of a document.", bounds=">= 1")
+    # instead of windows read rows in up to so many segments that carry memory;
+    # 0 = do not
     segment_recurrence: int = 0
 
     def __post_init__(self) -> None:

@@ -58,16 +58,12 @@ ORACLE = "oracle"
 
 @dataclasses.dataclass(frozen=True)
 class RankingOptions:
-    """A whole run: what is ranked, how, and what the other commands share.
-
-    Attributes:
-      max_seq_length: T of the cross-encoder's rows.
-    """
+    """A whole run: what is ranked, how, and what the other commands share."""
 
     data: RankingDataOptions
     ranker: RankerOptions
     finetune: FinetuneOptions
-    max_seq_length: int = 512
+    max_seq_length: int = 512  # T of the cross-encoder's rows
 
     def __post_init__(self) -> None:
         if self.finetune.do_predict:
@@ -98,11 +94,7 @@ class RankingOptions:
 
 
 class RankingRun:
-    """One run.
-
-    Args:
-      tokenizer: of the vocabulary; None for rankers that read no pieces.
-    """
+    """One run; the tokenizer is None for rankers that read no pieces."""
 
     def __init__(
         self,

@@ -41,8 +41,7 @@ class Shard:
     def load(self) -> dict[str, np.ndarray]:
         """`ids` int32 [n], `splits` int64 [documents + 1], `states` [Y, n, D].
 
-        Raises:
-          UserError: the file is gone or damaged.
+        Raises UserError: the file is gone or damaged.
         """
         arrays = cache.load(self.path, self.key)
         if arrays is None:
@@ -108,8 +107,7 @@ class Embedder:
     ) -> list[Shard]:
         """Shards of the wanted documents; the others pass by.
 
-        Raises:
-          UserError: a document comes twice, or a wanted one not at all.
+        Raises UserError: a document comes twice, or a wanted one not at all.
         """
         shards, start_time = [], time.monotonic()
         chosen = select(stream, wanted)

@@ -27,17 +27,12 @@ SCORED = 64  # documents that are scored at a time
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """Pieces of queries and documents, as places in a table.
+    """Pieces of queries and documents, as places in a table."""
 
-    Attributes:
-      queries: id -> (places int32 [n], weights float32 [n]).
-      documents: id -> places int32 [n].
-      table: float32 [V, D], their vectors before training.
-    """
-
+    # id -> (places int32 [n], weights float32 [n])
     queries: dict[str, tuple[np.ndarray, np.ndarray]]
-    documents: dict[str, np.ndarray]
-    table: np.ndarray
+    documents: dict[str, np.ndarray]  # id -> places int32 [n]
+    table: np.ndarray  # float32 [V, D], their vectors before training
 
 
 def read(maker: FeatureMaker, shards: Sequence[Shard], queries: Shard) -> Texts:
@@ -70,9 +65,8 @@ def _places(known: np.ndarray, pieces) -> np.ndarray:
 class TableTrainer:
     """Trains and scores one table per fold and seed.
 
-    Args:
-      start: features of the table as it is; their mean and deviation over a
-        fold's training candidates stay the scale of its features.
+    It starts with features of the table as it is; their mean and deviation over
+    a fold's training candidates stay the scale of its features.
     """
 
     def __init__(

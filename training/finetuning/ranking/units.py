@@ -15,19 +15,11 @@ from training.finetuning.ranking.options import PIECE, WORD
 class Units:
     """Makes units of pieces.
 
-    A word is a run of pieces up to the next one that starts a word;
-    punctuation stands alone. Its vector is the mean of its pieces'. Scripts
-    without spaces have no such words: keep to pieces there.
-
-    Args:
-      stop_words: in lower case; their pieces are left out. A text of nothing
-        else keeps them.
-
-    Attributes:
-      key: what features depend on.
-
-    Raises:
-      UserError: words of a vocabulary that does not mark where they start.
+    A word is a run of pieces up to the next one that starts a word; punctuation
+    stands alone. Its vector is the mean of its pieces'. Scripts without spaces
+    have no such words: keep to pieces there. Stop words, in lower case, are
+    left out, but of a text of nothing else. Features depend on `key`. Raises
+    UserError: words of a vocabulary that does not mark where they start.
     """
 
     def __init__(

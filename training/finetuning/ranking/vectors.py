@@ -48,11 +48,8 @@ class EncoderVectors:
     """Hidden states of a frozen encoder: pieces in their text.
 
     A text is read on its own, with the symbols that the encoder expects; each
-    piece keeps a vector of every layer that is asked for, in one pass.
-
-    Args:
-      model: a task model with its weights; its `encoder` is used.
-      layers: 0 = the embeddings, ... L.
+    piece keeps a vector of every layer that is asked for (0 = the embeddings,
+    ... L), in one pass. The encoder is that of a task model with its weights.
     """
 
     def __init__(
@@ -152,9 +149,8 @@ def open_encoder(
 ) -> EncoderVectors:
     """The encoder of a checkpoint; without it, one with the seed's weights.
 
-    Raises:
-      UserError: no such layer, texts longer than the encoder reads; see
-        `modeling.checkpoints.restore.restore`.
+    Raises UserError: no such layer, texts longer than the encoder reads; see
+    `modeling.checkpoints.restore.restore`.
     """
     layers = layers_of(config, options.layer)
     if spec_of(config.model_type).capabilities.layout == "stream":
@@ -189,11 +185,7 @@ def word_table(source: EncoderVectors) -> TableVectors:
 
 
 def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:
-    """The layers that --layer asks for.
-
-    Raises:
-      UserError: the encoder has fewer.
-    """
+    """The layers that --layer asks for; UserError: the encoder has fewer."""
     if layer == AUTO:
         return tuple(range(config.n_layer + 1))
     if int(layer) > config.n_layer:
@@ -207,13 +199,9 @@ def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:
 def open_table(
     vectors: str, vocab_size: int, size: int, seed: int
 ) -> TableVectors:
-    """Random vectors, or a file's.
+    """Random vectors, or those of an .npy file [V, D].
 
-    Args:
-      vectors: "random" or the path of an .npy file [V, D].
-
-    Raises:
-      UserError: no such file, or another shape.
+    Raises UserError: no such file, or another shape.
     """
     if vectors == RANDOM:
         rng = np.random.default_rng((seed, 0))
