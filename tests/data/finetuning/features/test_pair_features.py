@@ -13,13 +13,14 @@ from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import join_segments, without_blank
 from data.text.tokenizer import Tokenizer
+from tests.helpers.runs.rows import pad_left
 
 IDS = SymbolIds()
 
 
 def test_worked_rows_of_the_docstring():
     joined = pair_features.join_segments([[11, 12, 13], [21, 22]], 10, IDS)
-    ids, segments, mask = pair_features.pad_left(joined, 10)
+    ids, segments, mask = pad_left(joined, 10)
     np.testing.assert_array_equal(ids, [0, 0, 11, 12, 13, 4, 21, 22, 4, 3])
     np.testing.assert_array_equal(segments, [4, 4, 0, 0, 0, 0, 1, 1, 1, 2])
     np.testing.assert_array_equal(mask, [0, 0] + [1] * 8)
@@ -67,7 +68,7 @@ def test_golden_classifier_features(golden, spiece_model):
         joined = pair_features.join_segments(
             [tokenizer.encode(t) for t in texts], length, tokenizer.symbols
         )
-        ids, segments, mask = pair_features.pad_left(joined, length)
+        ids, segments, mask = pad_left(joined, length)
         assert ids.tolist() == case["feature"]["input_ids"]
         assert segments.tolist() == case["feature"]["segment_ids"]
         assert (1 - mask).tolist() == case["feature"]["input_mask"]
