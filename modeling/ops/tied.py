@@ -55,7 +55,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             # Once per id, before it meets the other gradient.
             sums = tf.math.unsorted_segment_sum(flat, place, tf.size(used))
             if _fresh(d_table):
-                return tf.raw_ops.InplaceAdd(x=d_table, i=used, v=sums)
+                rows = tf.cast(used, tf.int32)
+                return tf.raw_ops.InplaceAdd(x=d_table, i=rows, v=sums)
             return tf.tensor_scatter_nd_add(d_table, used[:, tf.newaxis], sums)
 
         return (tf.gather(table, ids), tf.identity(table)), gradient

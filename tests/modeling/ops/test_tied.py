@@ -14,15 +14,17 @@ def random(seed, *shape):
     return tf.constant(rng.normal(size=shape), tf.float32)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("graph", [False, True])
-def test_both_gradients_meet_in_one(graph):
+def test_both_gradients_meet_in_one(graph, dtype):
+    ids = tf.constant(IDS.astype(dtype))
     table, hidden = random(0, 6, 3), random(1, 5, 3)
     d_rows, d_logits = random(2, 2, 3, 3), random(3, 5, 6)
 
     def run():
         with tf.GradientTape() as tape:
             tape.watch(table)
-            rows, again = tied.lookup(table, tf.constant(IDS))
+            rows, again = tied.lookup(table, ids)
             logits = tf.matmul(hidden, again, transpose_b=True)
             loss = tf.reduce_sum(rows * d_rows) + tf.reduce_sum(
                 logits * d_logits
