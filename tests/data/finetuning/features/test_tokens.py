@@ -17,9 +17,10 @@ class Letters:
         self.asked += texts
         return [np.array([*map(ord, text)], np.int32) for text in texts]
 
-    def encode_spans(self, text):
-        places = range(len(text))
-        return [ord(c) for c in text], [*places], [i + 1 for i in places]
+    def encode_spans_batch(self, texts):
+        ids = [np.array([*map(ord, text)]) for text in texts]
+        places = [np.arange(len(text)) for text in texts]
+        return list(zip(ids, places, [p + 1 for p in places], strict=True))
 
 
 @pytest.fixture
