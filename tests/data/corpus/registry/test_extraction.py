@@ -1,5 +1,6 @@
 """From a package to documents: what repeats or is short is left out."""
 
+import functools
 import json
 
 from data.corpus.registry import extraction
@@ -37,7 +38,7 @@ def pack(folder):
 def test_a_sentence_is_taken_once_and_a_short_member_not_at_all(tmp_path):
     path = pack(tmp_path)
     source = package(include="^doc/")
-    name, counts = extraction.Extractor(str(tmp_path))((source, path))
+    name, counts = extraction.extract(str(tmp_path), (source, path))
     assert name == "manual"
     text = (tmp_path / "manual.txt").read_text()
     assert text == "\n".join(ONE) + "\n\n" + "\n".join(TWO) + "\n\n"
@@ -50,7 +51,7 @@ def test_a_sentence_is_taken_once_and_a_short_member_not_at_all(tmp_path):
 
 def test_a_finished_text_is_kept_until_something_changes(tmp_path):
     path = pack(tmp_path)
-    extract = extraction.Extractor(str(tmp_path))
+    extract = functools.partial(extraction.extract, str(tmp_path))
     _, counts = extract((package(include="^doc/"), path))
     # Neither the package nor its weight is needed again.
     gone = str(tmp_path / "gone.deb")
