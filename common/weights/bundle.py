@@ -61,7 +61,7 @@ def _check_rows(prefix: str, rows: list[tuple[bytes, bytes]]) -> None:
     except message.DecodeError:
         raise _Damaged("a row is not one of a checkpoint") from None
     shards = _Shards(prefix, header.num_shards)
-    room = sum(map(shards.size, {e.shard_id: 0 for e in entries.values()}))
+    room = sum(map(shards.size, {e.shard_id for e in entries.values()}))
     stored = 0
     for key, entry in entries.items():
         name = f"`{key.decode(errors='replace')[:60]}`"
