@@ -127,7 +127,6 @@ def _child(request: dict, streams: list[int]) -> None:
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         sys.path[1:1] = [p for p in paths if p and p not in sys.path]
         _python(request["arguments"])
-        threading._shutdown()
         status = 0
     except SystemExit as e:
         if isinstance(e.code, str):
@@ -137,6 +136,7 @@ def _child(request: dict, streams: list[int]) -> None:
         traceback.print_exc()
     finally:
         try:
+            threading._shutdown()  # waits for threads and pools of processes
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()

@@ -56,6 +56,24 @@ def test_how_it_ends(code, status, text):
     assert done.returncode == status and done.stderr.endswith(text)
 
 
+_POOL = """
+import multiprocessing, os, sys, threading, time
+from concurrent import futures
+threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
+spawn = multiprocessing.get_context("spawn")
+pool = futures.ProcessPoolExecutor(1, mp_context=spawn)
+pool.submit(os.getpid)
+pool.shutdown(wait=False)
+sys.exit(4)
+"""
+
+
+def test_threads_and_pools_are_waited_for_after_an_exit():
+    done = commands.run("-c", _POOL)
+    assert done.returncode == 4
+    assert done.stdout == "thread\n" and not done.stderr
+
+
 def test_its_processes_are_forks_and_share_no_numbers():
     code = (
         "import random, subprocess, sys; print(random.random(), 'tensorflow' "
