@@ -61,7 +61,8 @@ def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:
         known = tuple(choices[name])
         for part in value if isinstance(value, tuple) else (value,):
             if part not in known:
-                _refuse(form.format(name), f"one of {', '.join(known)}", part)
+                shown = ", ".join(choice or '""' for choice in known)
+                _refuse(form.format(name), f"one of {shown}", part)
 
 
 def true_or_false(holder: Any, *names: str, form: str = FIELD) -> None:

@@ -67,6 +67,8 @@ def test_choices_and_bools():
     with pytest.raises(UserError) as error:
         checks.one_of(_Values(1, kind="x"), kind=("word", "char"))
     assert str(error.value) == "--kind must be one of word, char, received 'x'"
+    with pytest.raises(UserError, match='--kind must be one of "", word,'):
+        checks.one_of(_Values(1, kind="x"), kind=("", "word"))
     checks.true_or_false(_Values(True), "size")
     with pytest.raises(UserError, match="`size` must be true or false"):
         checks.true_or_false(_Values(1), "size")

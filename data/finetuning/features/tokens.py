@@ -54,16 +54,16 @@ def encode_groups(
 ) -> list[list[np.ndarray]]:
     """Token ids of groups of texts (the segments of an example).
 
-    Equal texts that follow each other (the passage of RACE's questions) are
-    tokenized once.
+    Equal texts of a group or of two groups in a row (the passage of RACE's
+    questions) are tokenized once.
     """
     texts: list[str] = []
     places: list[list[int]] = []
     recent: dict[str, int] = {}
     for group in groups:
-        known = {}
+        known: dict[str, int] = {}
         for text in group:
-            index = recent.get(text)
+            index = known.get(text, recent.get(text))
             if index is None:
                 index = len(texts)
                 texts.append(text)

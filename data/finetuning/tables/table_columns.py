@@ -120,16 +120,17 @@ def _label(
 def read_columns(path: str, options: ClassifierDataOptions) -> Columns:
     """The columns of a TSV, CSV or JSONL file.
 
-    Raises UserError: an empty file, or see `choose`.
+    Raises UserError: a file without a row that can be read, or see `choose`.
     """
     if is_json_lines(path):
         return choose(*object_names(path), options, True)
-    for row in quoted_rows.read_table(path, BadRows(skip=True)):
+    bad = BadRows(skip=True)
+    for row in quoted_rows.read_table(path, bad):
         names = [f.strip() for f in row.fields]
         if not options.has_header:
             names = [str(i) for i in range(len(names))]
         return choose(row.where, names, options, True)
-    raise UserError(f"{path}:1: the file is empty")
+    raise UserError((bad.shown or [f"{path}:1: the file is empty"])[0])
 
 
 def is_json_lines(path: str) -> bool:

@@ -37,7 +37,6 @@ _WIDEST = 4
 _NORMALIZERS = ("BertNormalizer", "Lowercase", "StripAccents", "NFD", "NFKD")
 _PRE_TOKENIZERS = ("BertPreTokenizer",)
 _RULES = ("normalizer", "pre_tokenizer")
-_SYMBOLS = 10_000  # characters of all added tokens
 
 
 # A model of the package that cuts nothing: only its rules are asked.
@@ -71,7 +70,6 @@ def parse(offline: ReleasedTokenizer) -> WordPieceFile:
     model = content["model"]
     flags = ("single_word", "lstrip", "rstrip", "normalized")
     tokens = added_tokens.read(content, tokenizer, path, flags)
-    _check_no_overlap([token.text for token in tokens], path)
     return WordPieceFile(
         [tokenizer.id_to_token(i) or "" for i in range(offline.vocab_size)],
         tokenizer.token_to_id(model["unk_token"]),
@@ -100,28 +98,6 @@ def _check_rules(content: dict, path: str) -> None:
                     f"{path}: wanted a {field} of {', '.join(known)}, found "
                     f"{kind}; a graph of WordPiece has no other: predict with "
                     "--do_predict"
-                )
-
-
-def _check_no_overlap(symbols: list[str], path: str) -> None:
-    """Symbols that can overlap in a text need a scan from the left.
-
-    Raises UserError: some can, or the graph would be too large.
-    """
-    if (characters := sum(map(len, symbols))) > _SYMBOLS:
-        raise UserError(
-            f"{path}: wanted added tokens of at most {_SYMBOLS} characters "
-            f"together, found {characters}; a graph looks for each: predict with "
-            "--do_predict"
-        )
-    for one in symbols:
-        for other in symbols:
-            inside = one != other and one in other
-            ends = range(1, min(len(one), len(other)))
-            if inside or any(one.endswith(other[:n]) for n in ends):
-                raise UserError(
-                    f"{path}: the added tokens {one!r} and {other!r} can "
-                    "overlap in a text, and a graph cannot distinguish them"
                 )
 
 

@@ -35,6 +35,21 @@ def test_two_columns_that_may_be_the_label_are_refused(tmp_path):
     assert bad.summary() == f"{path}: columns taken: text text; label class"
 
 
+@pytest.mark.parametrize("has_header", [True, False])
+def test_one_line_that_is_too_long_is_no_empty_file(
+    tmp_path, monkeypatch, has_header
+):
+    monkeypatch.setattr(table_columns.table_files, "MAX_LINE_BYTES", 1 << 20)
+    path = tmp_path / "a.tsv"
+    asked = ClassifierDataOptions("tsv", "d", has_header=has_header)
+    path.write_text("a" * ((1 << 20) + 9))
+    with pytest.raises(UserError, match=r"a\.tsv:1: line of more than 1 MiB"):
+        table_columns.read_columns(str(path), asked)
+    path.write_text("")
+    with pytest.raises(UserError, match=r"a\.tsv:1: the file is empty"):
+        table_columns.read_columns(str(path), asked)
+
+
 def test_names_count_without_case(tmp_path):
     for label in ("Label", "CLASS", "Gold_Label"):
         path = tmp_path / "a.csv"

@@ -111,6 +111,23 @@ def _planted(vocab, tmp_path, change) -> str:
     return str(path)
 
 
+def test_added_tokens_that_overlap_in_a_text(vocab, tmp_path):
+    def add(rules):
+        first, count = rules["added_tokens"][0], len(rules["model"]["vocab"])
+        texts = ["D][PA", "[PAD][PAD]", "][", *(f"<t{i}>" for i in range(2000))]
+        rules["added_tokens"] += [
+            first | {"id": count + i, "content": text}
+            for i, text in enumerate(texts)
+        ]
+
+    offline = opening.open_tokenizer(_planted(vocab, tmp_path, add))
+    texts = ["[PAD][PAD][PAD] a", "D][PAD][PAD]", "a][PAD]<t1999><t199", "]["]
+    graph = opening.graph_tokenizer(offline)
+    ids = graph.tokenize(tf.constant(texts)).to_list()
+    assert ids == [offline.encode(text) for text in texts]
+    assert len(offline.encode("D][PAD][PAD]")) == 4
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -119,12 +136,6 @@ def _planted(vocab, tmp_path, change) -> str:
         (
             lambda r: r.update(pre_tokenizer={"type": "WhitespaceSplit"}),
             "pre_tokenizer",
-        ),
-        (
-            lambda r: r["added_tokens"].append(
-                r["added_tokens"][0] | {"id": 1, "content": "D][PA"}
-            ),
-            "overlap",
         ),
     ],
 )

@@ -127,15 +127,9 @@ def _hostile(value, how):
     if how == "an unknown piece that is none":
         model["unk_token"] = "nothing"
         return "cannot cut a text: .*Missing"
-    if how == "an expression that backtracks for ever":
-        rule = {"type": "Replace", "pattern": {"Regex": "(a+)+$|(a|aa)+b"}}
-        value["normalizer"] = rule | {"content": "x"}
-        return "cannot cut a text: .*retry-limit"
-    value["added_tokens"] += [
-        value["added_tokens"][0] | {"id": 100 + i, "content": f"<t{i}>"}
-        for i in range(2000)
-    ]
-    return "added tokens of at most 10000 characters together, found 12916"
+    rule = {"type": "Replace", "pattern": {"Regex": "(a+)+$|(a|aa)+b"}}
+    value["normalizer"] = rule | {"content": "x"}
+    return "cannot cut a text: .*retry-limit"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +140,6 @@ def _hostile(value, how):
         "replacements of replacements",
         "an unknown piece that is none",
         "an expression that backtracks for ever",
-        "thousands of added tokens",
     ],
 )
 def test_hostile_files_are_one_line(made, tmp_path, how):
