@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -12,8 +13,13 @@ import time
 
 import pytest
 
-pytest.importorskip("fastapi")
+fastapi = pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
+
+from serving.options import ServerOptions  # noqa: E402
+from serving.web.addresses import Connections  # noqa: E402
+from serving.web.scheduler import Scheduler  # noqa: E402
+from serving.web.transport import listen  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -161,3 +167,84 @@ def test_what_is_no_http_gets_an_error_object(port):
             answer = read_all(s)
         assert answer.startswith("HTTP/1.1 400")
         assert json.loads(answer.split("\r\n\r\n")[1])["error"]
+
+
+# --- Without a process of its own ----------------------------------------------
+
+
+def test_who_closes_at_once_is_not_let_in():
+    """Nor keeps others from their turn."""
+    places = Connections(5, 5)
+    plain = socket.create_server(("127.0.0.1", 0), backlog=100)
+    number = plain.getsockname()[1]
+    plain.setblocking(False)
+    for _ in range(listen._EACH_TURN + 3):
+        connect(number).close()
+    with connect(number) as kept, listen.Listener(plain, places) as one:
+        with pytest.raises(BlockingIOError):
+            one.accept()
+        assert places.total == 0
+        found, address = one.accept()
+        assert address == kept.getsockname() and places.total == 1
+        found.close()
+        found.close()
+        assert places.total == 0
+        with pytest.raises(BlockingIOError):
+            one.accept()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted", "allowed", "raised"),
+    [
+        (1024, 4096, 500, 500, None),  # it is enough
+        (1024, 4096, 2000, 2000, (2128, 4096)),
+        (1024, 1500, 2000, 1372, (1500, 1500)),  # the system's most
+        (100, 120, 2000, 1, (120, 120)),
+        (256, resource.RLIM_INFINITY, 900, 900, (1028, resource.RLIM_INFINITY)),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 9000, 9000, None),
+    ],
+)
+def test_open_files_are_raised_for_the_connections(
+    monkeypatch, caplog, soft, hard, wanted, allowed, raised
+):
+    calls = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda *a: calls.append(a))
+    assert listen._raise_open_files(wanted) == allowed
+    assert calls == ([(resource.RLIMIT_NOFILE, raised)] if raised else [])
+    assert ("--max_connections is" in caplog.text) == (allowed < wanted)
+
+
+def test_the_server_has_the_bounds_of_its_options(monkeypatch):
+    monkeypatch.setattr(listen, "_raise_open_files", lambda wanted: wanted - 7)
+    application = fastapi.FastAPI()
+    options = ServerOptions(
+        timeout_s=20.0, read_timeout_s=0.2, max_connections=50
+    )
+    scheduler = application.state.scheduler = Scheduler(options)
+    config = listen.make_server(application).config
+    assert scheduler.connections.most == 43
+    assert config.timeout_graceful_shutdown == pytest.approx(14.0)
+    assert config.timeout_keep_alive == 1  # whole seconds, never none
+    assert config.http.scheduler is scheduler
+    assert not config.server_header and not config.is_ssl
+
+
+def test_the_first_signal_sets_the_time_of_the_end(monkeypatch):
+    timers = []
+
+    class Timer:
+        def __init__(self, seconds, call):
+            self.planned = (seconds, call)
+
+        def start(self):
+            timers.append((*self.planned, self.daemon))
+
+    application = fastapi.FastAPI()
+    application.state.scheduler = Scheduler(ServerOptions(timeout_s=10.0))
+    server = listen.make_server(application)
+    monkeypatch.setattr(listen.threading, "Timer", Timer)
+    for _ in range(2):
+        server.handle_exit(signal.SIGTERM, None)
+        assert server.scheduler.draining and server.should_exit
+    assert timers == [(9.0, listen._leave, True)]

@@ -1,6 +1,5 @@
 """HTTP on a raw socket: what is refused, what bounds hold, who may connect."""
 
-import collections
 import json
 import re
 import socket
@@ -13,8 +12,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web import addresses
-from serving.web.addresses import Connections, Turns, owner
+from serving.web.addresses import Turns
 from serving.web.app import build_app
 from serving.web.transport import listen, protocol
 from tests.serving.web.slow_server import SleepyModel
@@ -339,90 +337,6 @@ def test_connections_at_work_keep_their_place(served, port):
         s.close()
 
 
-def test_who_closes_at_once_is_not_let_in():
-    """Nor keeps others from their turn."""
-    places = Connections(5, 5)
-    plain = socket.create_server(("127.0.0.1", 0), backlog=100)
-    number = plain.getsockname()[1]
-    plain.setblocking(False)
-    for _ in range(listen._EACH_TURN + 3):
-        connect(number).close()
-    with connect(number) as kept, listen.Listener(plain, places) as one:
-        with pytest.raises(BlockingIOError):
-            one.accept()
-        assert places.total == 0
-        found, address = one.accept()
-        assert address == kept.getsockname() and places.total == 1
-        found.close()
-        found.close()
-        assert places.total == 0
-        with pytest.raises(BlockingIOError):
-            one.accept()
-
-
-def test_an_address_at_its_bound_takes_its_own_place():
-    """Not one of the address that has most that wait."""
-    gone: list[str] = []
-    places = Connections(9, 2)
-    for name in ("a1", "a2", "b1", "b2"):
-        assert places.enter(name[0])
-        if name != "a2":
-            places.waits(Waiting(gone, name), name[0])
-    assert places.enter("a") and gone == ["a1"]
-
-
-class Waiting:
-    def __init__(self, gone, name):
-        self.give_way = lambda: gone.append(name)
-
-
-def test_places_of_waiting_connections():
-    gone: list[str] = []
-    refusals: list[None] = []
-    places = Connections(5, 3, lambda: refusals.append(None))
-    names = ["a1", "a2", "b1", "b2", "a3"]
-    made = {name: Waiting(gone, name) for name in names}
-    for name in names:
-        assert places.enter(name[0])
-        places.waits(made[name], name[0])
-    places.works(made["a1"], "a")
-    assert places.enter("a") and gone == ["a2"]
-    places.leave("a")
-    assert places.enter("c") and gone == ["a2", "b1"]  # as many, the first
-    places.leave("b")
-    places.works(made["b2"], "b")
-    places.works(made["a3"], "a")
-    assert not places.enter("d") and not places.enter("a")
-    assert (places.total, len(refusals)) == (5, 2)
-    for name in "aaabc":
-        places.leave(name)
-    assert places.total == 0 and places._open == collections.Counter()
-
-
-def test_an_address_may_ask_as_often_as_its_rate():
-    now = [100.0]
-    rates = Turns(4.0, clock=lambda: now[0])
-    assert [rates.seconds("a") for _ in range(6)] == [0.0] * 4 + [0.25] * 2
-    assert rates.seconds("b") == 0.0
-    now[0] += 0.25  # one more; what was refused costs nothing
-    assert [rates.seconds("a") for _ in range(2)] == [0.0, 0.25]
-    now[0] += 60.0  # no more than at first
-    assert [rates.seconds("a") for _ in range(5)] == [0.0] * 4 + [0.25]
-    assert [Turns(0.0).seconds("a") for _ in range(9)] == [0.0] * 9
-    slow = Turns(0.5, clock=lambda: now[0])
-    assert [slow.seconds("a"), slow.seconds("a")] == [0.0, 2.0]
-
-
-def test_few_addresses_are_remembered(monkeypatch):
-    monkeypatch.setattr(addresses, "_MOST_NAMES", 3)
-    rates = Turns(1.0, clock=lambda: 5.0)
-    for name in ("a", "b", "c"):
-        assert rates.seconds(name) == 0.0
-    assert rates.seconds("a") == 1.0
-    assert rates.seconds("d") == 0.0  # "b" has not asked for longest
-    assert set(rates._paid) == {"c", "a", "d"}
-
-
 def test_who_asks_too_often_is_told_when_to_come_again(
     served, port, monkeypatch
 ):
@@ -440,9 +354,3 @@ def test_who_asks_too_often_is_told_when_to_come_again(
     assert b"\r\nretry-after: 1\r\n" in answer
     assert "address" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
     assert refused(port, what="requests") == before + 1
-
-
-def test_an_ipv6_network_is_one_address():
-    assert owner("2001:db8:1:2:3::4") == owner("2001:db8:1:2:ffff::1%eth0")
-    assert owner("2001:db8:1:3::4") != owner("2001:db8:1:2::4")
-    assert owner("::ffff:192.0.2.1") == owner("192.0.2.1") == "192.0.2.1"

@@ -12,6 +12,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.forms import wire  # noqa: E402
 
 MODEL = "/v1/models/xlnet"
 TEXT = {"text": {"dtype": "string", "shape": [None]}}
@@ -159,6 +160,55 @@ def test_errors_are_objects(client, path, status):
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
     assert client.get(MODEL + path).status_code in (404, 405)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"), [(np.float32, np.uint32), (np.float64, np.uint64)]
+)
+def test_any_number_reads_back_as_itself(kind, bits):
+    rng = np.random.default_rng(5)
+    values = rng.integers(0, np.iinfo(bits).max, 300, bits).view(kind)
+    values = np.append(values[np.isfinite(values)], kind(0.1) + kind(0.2))
+    assert len(values) > 200
+    text = wire.predictions([{"y": value} for value in values]).decode()
+    found = np.asarray(json.loads(text)["predictions"], kind)
+    np.testing.assert_array_equal(found, values)
+
+
+def test_numbers_that_json_lacks_and_arrays_without_any():
+    column = np.asarray([np.inf, -np.inf, np.nan, 3.0, 0.1], np.float32)
+    assert wire.predictions([{"y": column}]).decode() == (
+        '{\n    "predictions": [[Infinity, -Infinity, NaN, 3.0, 0.1]\n    ]\n}'
+    )
+    empty = np.zeros([0], np.int32)
+    assert wire.outputs([{"b": empty, "a": np.bool_(True)}]).decode() == (
+        '{\n    "outputs": {\n        "a": [\n            true\n        ],'
+        '\n        "b": [\n            []\n        ]\n    }\n}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "Validation"),
+        (413, "Validation"),
+        (500, "Backend"),
+        (503, "Overloaded"),
+    ],
+)
+def test_errors_have_the_form_of_their_path(status, kind):
+    message = 'model: "\u00e9" is no name'
+    plain = wire.error(message, status).decode()
+    assert plain == '{\n    "error": "model: \\"\u00e9\\" is no name"\n}'
+    found = json.loads(wire.error(message, status, wire.RERANK))
+    assert found == {"error": message, "error_type": kind}
+    for path in (wire.EMBEDDINGS, wire.MODELS):
+        error = json.loads(wire.error(message, status, path))["error"]
+        assert (error["message"], error["param"]) == (message, "model")
+        is_ours = error["type"] == "server_error"
+        assert is_ours == (status >= 500) and error["code"] is None
+    other = json.loads(wire.error("modelling", 401, wire.MODELS))["error"]
+    assert other["param"] is None and other["code"] == "invalid_api_key"
 
 
 @pytest.mark.slow

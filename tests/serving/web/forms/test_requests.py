@@ -1,7 +1,6 @@
-"""Settings that a whole request has, and how the server orders its work."""
+"""Bodies become rows: settings that all rows share, or large ones."""
 
-import asyncio
-import time
+import json
 
 import numpy as np
 import pytest
@@ -9,9 +8,11 @@ import pytest
 pytest.importorskip("fastapi")
 testclient = pytest.importorskip("fastapi.testclient")
 
+from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web import app as app_lib  # noqa: E402
-from serving.web import cost, lanes, workers  # noqa: E402
+from serving.web import workers  # noqa: E402
+from serving.web.forms.requests import parse_request  # noqa: E402
 
 PREDICT = "/v1/models/transformer_xl:predict"
 WHOLE = {"max_new_tokens": 3, "temperature": 0.5, "top_k": 2, "seed": 7}
@@ -134,51 +135,49 @@ def test_large_requests_and_answers_go_through_the_helper(client, monkeypatch):
     assert calls[2:] == ["parse_request", "parse_request", "answers"]
 
 
-def _order(weights: list[int], per_run: int) -> list[int]:
-    """Which job's rows each run holds; the first run teaches the time."""
-
-    async def run() -> list[int]:
-        seen: list[int] = []
-
-        def model(signature, rows, stop):
-            seen.append(rows[0]["job"])
-            return [0] * len(rows)
-
-        runs = lanes.Runs(model, tokens=1000, row_weight=per_run)
-        options = ServerOptions(max_batch_size=8, max_wait_ms=1)
-        made = lanes.Lanes(runs, options)
-        made.costly.token_seconds = 1.0
-        made.quick.last_used = time.monotonic()  # so runs are slices
-        made.quick_weight = 0
-        tasks = [
-            asyncio.ensure_future(
-                made.submit("s", [{"job": i}] * (8 if w > 9 else 1), w, w)
-            )
-            for i, w in enumerate(weights)
-        ]
-        await asyncio.gather(*tasks)
-        await made.stop()
-        return seen
-
-    return asyncio.run(run())
+PAIRS = {
+    "signatures": {
+        "serving_default": {
+            "inputs": {"b": TEXT["text"], "a": TEXT["text"]},
+            "outputs": {},
+        }
+    }
+}
 
 
-def test_small_requests_go_before_large_ones():
-    """A request of 8 rows of weight 20 has a run per two of them."""
-    order = _order([20, 1, 20, 2], per_run=40)
-    assert order[:2] == [1, 3]
-    assert sorted(order[2:]) == [0] * 4 + [2] * 4
-    assert set(order[2:4]) == {0, 2}  # neither waits for all of the other
+def parse(body):
+    return parse_request(json.dumps(body).encode(), PAIRS, ServerOptions())
 
 
-def test_the_time_of_a_text_counts_its_characters():
-    budget = cost.Budget(
-        Model.description | {"head": "classification"},
-        None,
-        ServerOptions(),
-        10**9,
-    )
-    short = budget.check("serving_default", [{"text": "x" * 10}])
-    long = budget.check("serving_default", [{"text": "x" * 8000}])
-    assert short.tokens < long.tokens == 16
-    assert long.cost == 16 and long.weight == 16 + 1000
+@pytest.mark.parametrize("name", [{}, {"signature_name": ""}])
+def test_columns_and_rows_are_the_same_request(name):
+    rows = [{"a": "x", "b": "y"}, {"b": "w", "a": "v"}]
+    found = parse(name | {"instances": rows})
+    assert (found.rows, found.row_format) == (rows, True)
+    columns = {"a": ["x", "v"], "b": ["y", "w"]}
+    found = parse(name | {"inputs": columns})
+    assert (found.rows, found.row_format) == (rows, False)
+    assert found.signature == "serving_default"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"inputs": {"a": ["x"], "b": ["y", "z"]}}, "differ in length"),
+        ({"inputs": {"a": "x", "b": ["y"]}}, "must be a list over rows"),
+        ({"inputs": {"a": ["x"]}}, "an object with the keys ['b', 'a']"),
+        ({"inputs": ["x"]}, "an object with the keys ['b', 'a']"),
+        ({"inputs": {"a": [], "b": []}}, "wanted 1 to 64 instances, found 0"),
+        ({"instances": {"a": "x", "b": "y"}}, '"instances" must be a list'),
+        ({"instances": [{"a": "x", "b": "y"}, "z"]}, "instances[1]: wanted an"),
+        ({"instances": [{"a": "x"}]}, "the keys ['b', 'a'], found ['a']"),
+        ({"instances": [{"a": "x", "b": 3}]}, "instances[0].b: wanted a str"),
+        ({"instance": []}, "unknown key 'instance'"),
+        ({"signature_name": "x" * 99, "inputs": []}, "'serving_default'], rec"),
+    ],
+)
+def test_a_body_that_breaks_the_form_is_one_line(body, said):
+    with pytest.raises(UserError) as e:
+        parse(body)
+    message = str(e.value)
+    assert said in message and len(message) < 200 and "\n" not in message

@@ -6,8 +6,11 @@ import pytest
 pytest.importorskip("fastapi")
 testclient = pytest.importorskip("fastapi.testclient")
 
+from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.forms import inputs  # noqa: E402
+from tests.serving.web.counting_model import FakeModel  # noqa: E402
 
 PREDICT = "/v1/models/xlnet:predict"
 ROW = {"dtype": "int32", "shape": [None, None]}
@@ -139,3 +142,52 @@ def test_rows_of_two_lengths_name_the_row(client):
     answer = ask(client, "ids", IDS, short | {"cls_index": 0})
     assert answer.status_code == 400
     assert "instances[1].input_ids" in answer.json()["error"]
+
+
+def test_a_text_that_becomes_too_long_is_refused():
+    app = build_app(FakeModel(), ServerOptions(max_chars=100))
+    with testclient.TestClient(app) as client:
+        for text, status in (("\ud7a3" * 100, 200), ("\ufdfa" * 17, 400)):
+            answer = client.post(PREDICT, json={"instances": [text]})
+            assert answer.status_code == status, answer.text
+    assert "300 characters once" in answer.json()["error"]
+
+
+TEXTS = {"text": {"dtype": "string", "shape": [None, None]}}
+FIXED = {"x": {"dtype": "float32", "shape": [None, 2, None]}}
+
+
+@pytest.mark.parametrize(
+    ("specs", "value", "says"),
+    [
+        (TEXTS, "a", "instances[4].text: wanted a list of 1 to 64 strings"),
+        (TEXTS, [], "instances[4].text: wanted a list of 1 to 64 strings"),
+        (TEXTS, ["a"] * 65, "wanted a list of 1 to 64 strings"),
+        (TEXTS, ["a", " "], "instances[4].text[1]: the text is empty"),
+        (TEXTS, ["a", {"b64": "/w=="}], "text[1]: byte 0 is not UTF-8"),
+        (TEXTS, [{"b64": "YQ"}], "text[0]: b64 holds no base64"),
+        (TEXTS, [{"b64": "YQ==", "x": 1}], "wanted a string, found dict"),
+        (
+            FIXED,
+            [[1.0]],
+            "instances[4].x: wanted the shape [2, None], found [1",
+        ),
+        (FIXED, [1.0, 2.0], "wanted the shape [2, None], found [2]"),
+        (FIXED, [[], []], "instances[4].x: the array is empty"),
+    ],
+)
+def test_values_that_break_their_spec_are_named(specs, value, says):
+    (name,) = specs
+    with pytest.raises(UserError) as e:
+        inputs.check_row({name: value}, specs, "instances[4]", ServerOptions())
+    assert says in str(e.value) and "\n" not in str(e.value)
+
+
+def test_values_that_keep_their_spec_come_as_the_model_takes_them():
+    options = ServerOptions()
+    texts = ["caf\u00e9", {"b64": "Y2Fmw6k="}] * 32
+    row = inputs.check_row({"text": texts}, TEXTS, "a", options)
+    assert row == {"text": ["caf\u00e9"] * 64}
+    row = inputs.check_row({"x": [[1, 2, 3], [0.5, 0, 0]]}, FIXED, "a", options)
+    assert row["x"].dtype == np.float32
+    assert row["x"].tolist() == [[1, 2, 3], [0.5, 0, 0]]

@@ -1,19 +1,20 @@
-"""Costly requests and mistakes leave the machine to the others."""
+"""In which order rows run; costly ones leave the machine to the others."""
 
 import asyncio
 import threading
+import time
 import types
 
 import pytest
 
 pytest.importorskip("fastapi")
+testclient = pytest.importorskip("fastapi.testclient")
 
-from serving.options import ServerOptions
-from serving.web import lanes
-from serving.web.addresses import Turns
-from serving.web.scheduler import Scheduler
-from serving.web.transport import guard
-from serving.web.workers import Overloaded
+from serving.options import ServerOptions  # noqa: E402
+from serving.web import lanes  # noqa: E402
+from serving.web.app import build_app  # noqa: E402
+from serving.web.workers import Overloaded  # noqa: E402
+from tests.serving.web.counting_model import PREDICT, FakeModel  # noqa: E402
 
 
 class Clock:
@@ -203,36 +204,143 @@ def test_a_full_lane_refuses_and_the_other_one_does_not(made):
         waiting.left = 0
 
 
-def test_mistakes_are_answered_at_a_bounded_rate():
-    clock = Clock()
-    turns = Turns(10.0, burst=3, most=0.5, clock=clock.monotonic)
-    waits = [turns.seconds() for _ in range(10)]
-    wanted = [0.0, 0.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.5]
-    assert waits == pytest.approx(wanted)
-    clock.now += 0.6  # one turn and a bit later than the last
-    assert turns.seconds() == pytest.approx(0.0)
-    clock.now += 60.0
-    again = [turns.seconds() for _ in range(4)]
-    assert again == pytest.approx([0.0, 0.0, 0.0, 0.1])
+def _order(weights: list[int], per_run: int) -> list[int]:
+    """Which job's rows each run holds; the first run teaches the time."""
+
+    async def run() -> list[int]:
+        seen: list[int] = []
+
+        def model(signature, rows, stop):
+            seen.append(rows[0]["job"])
+            return [0] * len(rows)
+
+        runs = lanes.Runs(model, tokens=1000, row_weight=per_run)
+        options = ServerOptions(max_batch_size=8, max_wait_ms=1)
+        made = lanes.Lanes(runs, options)
+        made.costly.token_seconds = 1.0
+        made.quick.last_used = time.monotonic()  # so runs are slices
+        made.quick_weight = 0
+        tasks = [
+            asyncio.ensure_future(
+                made.submit("s", [{"job": i}] * (8 if w > 9 else 1), w, w)
+            )
+            for i, w in enumerate(weights)
+        ]
+        await asyncio.gather(*tasks)
+        await made.stop()
+        return seen
+
+    return asyncio.run(run())
 
 
-def test_only_mistakes_wait(slept):
-    async def app(scope, receive, send):
-        start = {"type": "http.response.start", "status": scope["status"]}
-        await send(start | {"headers": []})
+def test_small_requests_go_before_large_ones():
+    """A request of 8 rows of weight 20 has a run per two of them."""
+    order = _order([20, 1, 20, 2], per_run=40)
+    assert order[:2] == [1, 3]
+    assert sorted(order[2:]) == [0] * 4 + [2] * 4
+    assert set(order[2:4]) == {0, 2}  # neither waits for all of the other
 
-    async def send(message):
-        sent.append(message["status"])
 
-    scheduler = Scheduler(ServerOptions())
-    scheduler.mistakes = types.SimpleNamespace(seconds=lambda: 0.25)
-    made = guard.Guard(app, scheduler)
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    sent: list[int] = []
-    for status in (200, 404, 413, 499, 503):
-        asyncio.run(made(scope | {"status": status}, None, send))
-    assert sent == [200, 404, 413, 499, 503]
-    assert slept == [0.25, 0.25]
-    scheduler.draining = True
-    asyncio.run(made(scope | {"status": 400}, None, send))
-    assert slept == [0.25, 0.25]  # the end does not wait
+# --- Requests of several clients at the same time -----------------------------
+
+
+class Slow(FakeModel):
+    """Takes `seconds` for every row."""
+
+    description = FakeModel.description | {"max_seq_length": 64}
+
+    def __init__(self, seconds=0.0):
+        super().__init__()
+        self.seconds = seconds
+
+    def __call__(self, inputs, signature, stop=None):
+        time.sleep(self.seconds * len(inputs["text"]))
+        return super().__call__(inputs, signature, stop)
+
+
+def client_of(model, **options):
+    app = build_app(model, ServerOptions(**options))
+    return testclient.TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def model():
+    return FakeModel()
+
+
+@pytest.fixture
+def client(model):
+    with client_of(model, timeout_s=0.5) as client:
+        yield client
+
+
+def test_requests_at_the_same_time_share_a_batch(client, model):
+    model.gate.clear()
+    answers = []
+
+    def ask(i):
+        body = {"instances": ["x" * (i + 1)]}
+        answers.append((i, client.post(PREDICT, json=body).json()))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(9)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    model.gate.set()
+    for thread in threads:
+        thread.join()
+    for i, answer in answers:
+        assert answer["predictions"][0]["length"] == i + 1
+    assert sum(model.batches) == 9 and len(model.batches) < 9
+
+
+def test_a_crash_spares_its_neighbours(client, model):
+    model.gate.clear()
+    codes = {}
+
+    def ask(text):
+        answer = client.post(PREDICT, json={"instances": [text]})
+        codes[text] = answer.status_code
+
+    threads = [
+        threading.Thread(target=ask, args=(t,)) for t in ("a", "crash", "bb")
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    model.gate.set()
+    for thread in threads:
+        thread.join()
+    assert codes == {"a": 200, "crash": 500, "bb": 200}
+
+
+def test_neighbours_pass_a_costly_request():
+    model = Slow(seconds=0.05)
+    with client_of(model, max_tokens=128, timeout_s=20.0) as client:
+        dear = {"instances": ["x" * 500] * 20}  # 64 tokens each: 1 s
+        codes = []
+        thread = threading.Thread(
+            target=lambda: codes.append(
+                client.post(PREDICT, json=dear).status_code
+            )
+        )
+        thread.start()
+        time.sleep(0.3)
+        waits = []
+        for _ in range(5):
+            start = time.monotonic()
+            assert client.post(PREDICT, json={"instances": ["a"]}).is_success
+            waits.append(time.monotonic() - start)
+        assert thread.is_alive()
+        assert max(waits) < 1.0
+        thread.join()
+    assert codes == [200]
+
+
+def test_no_slice_runs_for_a_request_that_timed_out():
+    model = Slow(seconds=0.1)
+    with client_of(model, max_tokens=64, timeout_s=0.35) as client:
+        answer = client.post(PREDICT, json={"instances": ["x" * 300] * 40})
+        assert answer.status_code == 504
+        time.sleep(0.5)
+        assert 1 <= len(model.batches) <= 6

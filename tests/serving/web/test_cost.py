@@ -1,9 +1,4 @@
-"""Bounds of memory and time: what a request may take, and who waits for it."""
-
-import dataclasses
-import re
-import threading
-import time
+"""What a request costs, and what one that costs too much is told."""
 
 import numpy as np
 import pytest
@@ -13,6 +8,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
+from serving.web import cost  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 
 PREDICT = "/v1/models/xlnet:predict"
@@ -51,20 +47,18 @@ SHAPES = {
 
 
 class Model:
-    """Takes `seconds` for every row, in steps that look at `stop`."""
+    """Notes how many rows of which length ran together."""
 
     version = "1"
     variable_shapes = SHAPES
     description = DESCRIPTION
 
-    def __init__(self, seconds=0.0):
-        self.seconds = seconds
+    def __init__(self):
         self.runs = []  # (rows, length)
 
     def __call__(self, inputs, signature, stop=None):
         first = next(iter(inputs.values()))
         self.runs.append((len(first), len(first[0])))
-        time.sleep(self.seconds * len(first))
         ones = np.ones([len(first)], np.float32)
         return {"x": ones, "y": ones}
 
@@ -99,7 +93,6 @@ def test_a_request_of_many_rows_runs_in_bounded_slices():
 
 
 def test_the_default_bound_comes_from_the_free_memory():
-    cost = pytest.importorskip("serving.web.cost")
     size = cost.model_size({}, SHAPES)
     assert size == (4, 4, 192, 768, 1000)
     told = {"n_layer": 2, "n_head": 3, "d_model": 5, "d_inner": 7}
@@ -133,7 +126,6 @@ def test_a_request_above_the_cost_bound_is_refused():
 
 
 def test_masks_are_counted_as_one_piece_each():
-    cost = pytest.importorskip("serving.web.cost")
     budget = cost.Budget(DESCRIPTION, None, ServerOptions(), 10**9)
     work = budget.row_work("fill_mask", {"text": "<mask>" * 10})
     assert (work.tokens, work.cost) == (18, 180)
@@ -142,7 +134,6 @@ def test_masks_are_counted_as_one_piece_each():
 
 def test_a_text_costs_what_it_becomes():
     """Before it is normalised: U+FDFA becomes 18 characters."""
-    cost = pytest.importorskip("serving.web.cost")
     span = DESCRIPTION | {"head": "span"}
     plain, long = (
         cost.Budget(span, None, ServerOptions(), 10**9).row_work(
@@ -155,7 +146,6 @@ def test_a_text_costs_what_it_becomes():
 
 
 def test_characters_of_a_language_model_are_not_normalised():
-    cost = pytest.importorskip("serving.web.cost")
     for unit, most in (("char", 1), ("byte", 4)):
         told = DESCRIPTION | {"head": "language_model", "unit": unit}
         budget = cost.Budget(told, None, ServerOptions(), 10**9)
@@ -163,96 +153,61 @@ def test_characters_of_a_language_model_are_not_normalised():
         assert work.tokens == work.cost == 100 * most + 1
 
 
-def test_a_text_that_becomes_too_long_is_refused():
-    model = Model()
-    with client_of(model, max_chars=100) as client:
-        for text, status in (("\ud7a3" * 100, 200), ("\ufdfa" * 17, 400)):
-            answer = client.post(PREDICT, json={"instances": [text]})
-            assert answer.status_code == status, answer.text
-    assert "300 characters once" in answer.json()["error"]
+def test_the_time_of_a_text_counts_its_characters():
+    told = DESCRIPTION | {"head": "classification", "max_seq_length": 16}
+    budget = cost.Budget(told, None, ServerOptions(), 10**9)
+    short = budget.check("serving_default", [{"text": "x" * 10}])
+    long = budget.check("serving_default", [{"text": "x" * 8000}])
+    assert short.tokens < long.tokens == 16
+    assert long.cost == 16 and long.weight == 16 + 1000
 
 
-def test_neighbours_pass_a_costly_request():
-    model = Model(seconds=0.05)
-    with client_of(model, max_tokens=128, timeout_s=20.0) as client:
-        dear = {"instances": ["x" * 500] * 20}  # 64 tokens each: 1 s
-        codes = []
-        thread = threading.Thread(
-            target=lambda: codes.append(
-                client.post(PREDICT, json=dear).status_code
-            )
-        )
-        thread.start()
-        time.sleep(0.3)
-        waits = []
-        for _ in range(5):
-            start = time.monotonic()
-            assert client.post(PREDICT, json={"instances": ["a"]}).is_success
-            waits.append(time.monotonic() - start)
-        assert thread.is_alive()
-        assert max(waits) < 1.0
-        thread.join()
-    assert codes == [200]
+IDS = {"input_ids": np.zeros([5], np.int32)}
+CHOICES = {"query": "a" * 10, "documents": ["a" * 20, "a" * 60]}
 
 
-def test_no_slice_runs_for_a_request_that_timed_out():
-    model = Model(seconds=0.1)
-    with client_of(model, max_tokens=64, timeout_s=0.35) as client:
-        answer = client.post(PREDICT, json={"instances": ["x" * 300] * 40})
-        assert answer.status_code == 504
-        time.sleep(0.5)
-        assert 1 <= len(model.runs) <= 6
+@pytest.mark.parametrize(
+    ("told", "signature", "row", "wanted"),
+    [
+        ({}, "score", IDS, (5, 5, True, 0)),
+        ({}, "s", IDS | {"memory": np.zeros([1, 7, 2])}, (12, 12, True, 0)),
+        ({}, "s", {"input_ids": np.zeros([3, 5])}, (15, 15, True, 0)),
+        # Two sequences, each as long as all texts at most.
+        ({}, "s", CHOICES, (2 * 53, 2 * 53, True, 90)),
+        ({}, "tokenize", {"text": "a" * 30}, (1, 16, False, 30)),
+        ({}, "s", {"text": "a" * 400}, (64, 64, False, 400)),
+        ({"segments": 3}, "s", {"text": "a" * 400}, (64, 192, False, 400)),
+        ({"segments": 9}, "s", {"text": "a" * 400}, (64, 256, False, 400)),
+        # Windows of a paragraph: 16 of them at once.
+        ({"head": "span"}, "s", {"p": "a" * 1100}, (1024, 1152, False, 1100)),
+        (
+            {"head": "language_model", "unit": "char"},
+            "s",
+            {"text": "a" * 9, "max_new_tokens": 3},
+            (13, 10 + 3 * 64, True, 9),
+        ),
+    ],
+)
+def test_what_a_row_asks_for(told, signature, row, wanted):
+    budget = cost.Budget(DESCRIPTION | told, None, ServerOptions(), 10**9)
+    assert budget.row_work(signature, row) == wanted
 
 
-def test_health_tells_a_stuck_run():
-    gate = threading.Event()
-
-    class Stuck(Model):
-        def __call__(self, inputs, signature, stop=None):
-            gate.wait(20)
-            return super().__call__(inputs, signature, stop)
-
-    with client_of(Stuck(), timeout_s=0.2) as client:
-        assert client.get("/healthz").json() == {"status": "ok"}
-        assert client.get("/readyz").json() == {"status": "ready"}
-        answer = client.post(PREDICT, json={"instances": ["a"]})
-        assert answer.status_code == 504
-        time.sleep(0.1)
-        ready = client.get("/readyz")
-        assert ready.status_code == 503 and "run" in ready.json()["error"]
-        assert client.get("/healthz").status_code == 200
-        time.sleep(0.4)
-        assert client.get("/healthz").status_code == 503
-        gate.set()
-        time.sleep(0.1)
-        assert client.get("/readyz").status_code == 200
+def test_places_that_are_filled_at_once_take_one_run():
+    made = {"fill_mask": {"inputs": {}, "outputs": {"independent": {}}}}
+    told = DESCRIPTION | {"signatures": made}
+    budget = cost.Budget(told, None, ServerOptions(), 10**9)
+    work = budget.row_work("fill_mask", {"text": "<mask>" * 10})
+    assert (work.tokens, work.cost) == (18, 18)
 
 
-def test_a_run_that_nobody_waits_for_is_stopped():
-    saved_model = pytest.importorskip("serving.saved_model")
-    import tensorflow as tf
-
-    @tf.function(autograph=False)
-    def endless(x):
-        return tf.while_loop(lambda x: x > 0.0, lambda x: (x + 1.0,), (x,))
-
-    # Concrete, as in a SavedModel.
-    concrete = endless.get_concrete_function(tf.TensorSpec([], tf.float32))
-    stop = saved_model.Stop()
-    threading.Timer(0.5, stop.request).start()
-    with stop.watch(), pytest.raises(tf.errors.CancelledError):
-        concrete(tf.constant(1.0))
-
-
-def test_the_contract_names_every_bound_and_its_status():
-    scheduler = pytest.importorskip("serving.web.scheduler")
-    fields = [f.name for f in dataclasses.fields(ServerOptions)]
-    bounds = [n for n in fields if n.startswith("max_") or "timeout" in n]
-    bounds.remove("max_numbers")  # it has no flag
-    bounds.remove("max_batch_size")  # more rows take more runs
-    missing = [n for n in bounds if f"`--{n}`" not in scheduler.__doc__]
-    assert not missing
-    rows = [line for line in scheduler.__doc__.splitlines() if "|" in line]
-    assert {line.count("|") for line in rows} == {5}
-    told = set(re.findall(r"\b[45]\d\d\b", scheduler.__doc__))
-    assert told == set("400 401 403 408 413 414 429 431 503 504 505".split())
+def test_a_request_is_judged_by_its_longest_row_and_by_all():
+    rows = [{"input_ids": np.zeros([n], np.int32)} for n in (4, 9, 6)]
+    options = ServerOptions(max_tokens=9, max_cost=19)
+    budget = cost.Budget(DESCRIPTION, None, options, 10**9)
+    assert budget.check("score", rows) == (9, 9, True, 0)
+    wide = [rows[0], {"input_ids": np.zeros([10], np.int32)}]
+    with pytest.raises(UserError, match=r"^instances\[1\]: .* 9 .*found 10;"):
+        budget.check("score", wide)
+    with pytest.raises(UserError, match="about 23 tokens .*, at most 19 are"):
+        budget.check("score", [*rows, rows[0]])
