@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from absl import flags
@@ -33,6 +33,15 @@ _KIND = "xlnet spiece"
 # Numbers of these names, and lines with these words, are of the machine.
 _OF_THE_RUN = re.compile(
     r"second|time|hour|_per_|host|commit|version|memory|bytes|bound|cpu|path"
+)
+# Names of caches end with a key, of the options' new fields, too.
+_HASH = re.compile(r"-[0-9a-f]{24}(?=\.)")
+# Exports are asked (predict, serve); the others hold times.
+_OTHERS = re.compile(r"\.data-|^events\.|\.pb$|\.tfevents|^tf_serving_warmup")
+_SKIPPED = ("stderr", "checkpoint", "command")
+_BOOKKEEPING = (
+    "_CHECKPOINTABLE_OBJECT_GRAPH",
+    "save_counter/.ATTRIBUTES/VARIABLE_VALUE",
 )
 _ANSWERS = ("embed", "fill", "score", "generate", "explain", "inspect")
 _ANSWERS += ("score lm", "generate lm", "dependencies", "compare")
@@ -99,7 +108,7 @@ _ADDED = {
     "vocabulary": _text(
         *("-m", "data.train_sentencepiece"),
         *("--input_glob={place}/corpus.txt", "--model_prefix={place}/new"),
-        "--vocab_size=90",
+        "--vocab_size=70",
     ),
     "inspect": _after(
         *("-m", "data.inspect", "--data_dir={before}/records"),
@@ -126,7 +135,22 @@ _ADDED = {
         *("--prompt=the red", "--max_new_tokens=5", "--seed=1"),
     ),
     "dependencies": _after("-m", "modeling.explain_dependencies"),
-    "compare": _after("-m", "training.compare", "{before}/model"),
+    "compare": _after(
+        *("-m", "training.compare", "--model_dirs={before}/model"),
+        "--output_dir={place}/compare",
+    ),
+    "rank cross": _after(  # with room for documents in all versions
+        *(
+            "run_ranking.py",
+            "--ranker=cross_encoder",
+            "--init_checkpoint={folder}",
+        ),
+        *("--topics_file={place}/topics.tsv", "--qrels_file={place}/qrels"),
+        *("--documents={place}/documents.jsonl", "--model_dir={place}/out"),
+        *("--seeds=1", "--depth=6", "--folds=3", "--progress=none"),
+        *("--train_steps=2", "--train_batch_size=4", "--warmup_steps=0"),
+        *("--max_seq_length=24", "--max_query_length=8"),
+    ),
     "serve": _served,
     "demo": _after("-m", "data.demo_corpus", "--output_dir={place}/demo"),
 }
@@ -202,21 +226,24 @@ class Tree:
         return place
 
 
-def _without_times(value):
-    """A JSON value without what is of the run and not of its results."""
-    if isinstance(value, dict):
-        return {
-            k: _without_times(v)
-            for k, v in value.items()
-            if not _OF_THE_RUN.search(k)
-        }
-    return (
-        [_without_times(v) for v in value] if isinstance(value, list) else value
-    )
+def _flat(value, path="") -> dict[str, object]:
+    """Leaves of a JSON value by their path, without those of the run."""
+    if isinstance(value, list):
+        value = {str(i): v for i, v in enumerate(value)}
+    if not isinstance(value, dict):
+        return {path: value}
+    leaves = {}
+    for name, child in value.items():
+        if not _OF_THE_RUN.search(name):
+            leaves |= _flat(child, f"{path}/{name}")
+    return leaves
 
 
-def _values(path: pathlib.Path) -> dict[str, bytes]:
-    """Every tensor of a checkpoint."""
+def _tensors(path: pathlib.Path) -> dict[str, bytes]:
+    """Every value of a checkpoint or an archive, by name."""
+    if path.suffix == ".npz":
+        with np.load(path) as archive:
+            return {name: archive[name].tobytes() for name in archive}
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(path.with_suffix("")))
@@ -224,41 +251,68 @@ def _values(path: pathlib.Path) -> dict[str, bytes]:
     return {
         name: np.asarray(reader.get_tensor(name)).tobytes()
         for name in shapes
-        if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+        if name not in _BOOKKEEPING
     }
 
 
-def _read(path: pathlib.Path):
-    """What is compared of a file; None = nothing."""
+def _read(path: pathlib.Path) -> dict[str, object]:
+    """What is compared of a file, by name; {} = nothing."""
     name = path.name
-    if name.endswith(".index"):
-        return _values(path)
-    if ".data-" in name or name.startswith("events.") or ".pb" in name:
-        return None  # of a checkpoint, times, and exports: they are asked
-    if name in ("stderr", "checkpoint", "fingerprint.pb"):
-        return None
-    if name == "stdout":
-        command = path.parent.name.replace("_", " ")
-        return path.read_text() if command in _ANSWERS else None
-    if name.endswith((".json", ".jsonl")):
-        text = path.read_text()
-        lines = [text] if name.endswith(".json") else text.splitlines()
-        return [_without_times(json.loads(line)) for line in lines]
-    return path.read_bytes()
+    if name.endswith((".index", ".npz")):
+        return _tensors(path)
+    if name in _SKIPPED or _OTHERS.search(name):
+        return {}
+    if name == "stdout" and path.parent.name.replace("_", " ") not in _ANSWERS:
+        return {}
+    lines = path.read_bytes().splitlines()
+    if name.endswith(".json"):
+        return _flat(json.loads(b"\n".join(lines)))
+    if name.endswith(".jsonl") or name == "stdout":
+        try:
+            return _flat([json.loads(line) for line in lines])
+        except json.JSONDecodeError:
+            pass
+    return {f"line {i + 1}": line for i, line in enumerate(lines)}
 
 
-def compare(before: pathlib.Path, after: pathlib.Path) -> Iterator[str]:
-    """A line for each file that differs or that one of both lacks."""
-    trees = [
-        {str(p.relative_to(tree)): p for p in tree.rglob("*") if p.is_file()}
-        for tree in (before, after)
-    ]
-    for name in sorted(trees[0].keys() | trees[1].keys()):
-        paths = [tree.get(name) for tree in trees]
-        if None in paths:
-            yield f"{name}: only in {'after' if paths[0] is None else 'before'}"
-        elif _read(paths[0]) != _read(paths[1]):
-            yield f"{name}: differs"
+def compare(before: pathlib.Path, after: pathlib.Path) -> tuple[list, list]:
+    """(what differs, what this tree has and the other has not), lines.
+
+    Where one of both commands failed in the other tree alone, all of it is new.
+    """
+    differs, new = [], []
+    for place in sorted(after.iterdir()):
+        states = [
+            (t / place.name / "status").read_text() for t in (before, after)
+        ]
+        if states == ["1", "0"]:
+            new.append(f"{place.name}: failed before")
+            continue
+        if states != ["0", "0"]:
+            differs.append(f"{place.name}: exit status {' and '.join(states)}")
+        trees = [
+            {
+                _HASH.sub("", str(p.relative_to(t / place.name))): p
+                for p in (t / place.name).rglob("*")
+                if p.is_file() and not _OTHERS.search(p.name)
+            }
+            for t in (before, after)
+        ]
+        for name in sorted(trees[0].keys() | trees[1].keys()):
+            where = f"{place.name}/{name}"
+            if name not in trees[1]:
+                differs.append(f"{where}: is gone")
+            elif name not in trees[0]:
+                new.append(f"{where}: is new")
+            else:
+                old, now = (_read(tree[name]) for tree in trees)
+                differs += [
+                    f"{where}: {k}"
+                    for k in old
+                    if k not in now or old[k] != now[k]
+                ]
+                new += [f"{where}: {k}" for k in now if k not in old]
+    return differs, new
 
 
 def not_run(folder: pathlib.Path) -> list[str]:
@@ -286,13 +340,12 @@ def main() -> None:
     ]
     for tree in trees:
         tree.run(names)
-    for place in sorted(trees[1].kept.iterdir()):
-        status = [(t.kept / place.name / "status").read_text() for t in trees]
-        print(f"{place.name}: exit status {' and '.join(status)}")
-    lines = [*compare(trees[0].kept, trees[1].kept)]
+    lines, new = compare(trees[0].kept, trees[1].kept)
     if not FLAGS.only:
         lines += [f"{name}: was not run" for name in not_run(trees[1].kept)]
-    print("\n".join(lines) or "all equal")
+    print(
+        "\n".join(["new here:", *new, "", "differs:", *(lines or ["nothing"])])
+    )
     sys.exit(bool(lines))
 
 
