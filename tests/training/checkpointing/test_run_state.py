@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from training.checkpointing import memory_files, run_state
 from training.checkpointing.memory_files import HostRows
 from training.checkpointing.run_state import open_run
