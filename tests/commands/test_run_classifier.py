@@ -21,7 +21,7 @@ from tests.helpers.runs.classifier import (
     run,
     write_task,
 )
-from tests.training.finetuning.written_slices import check_written
+from tests.helpers.runs.written_slices import check_written
 
 ROOT = str(conftest.ROOT)
 

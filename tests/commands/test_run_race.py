@@ -13,7 +13,7 @@ from serving.export import export_model
 from serving.saved_model import SavedModel
 from tests.helpers.runs.classifier import make_options, read_rows
 from tests.helpers.runs.race import write_race
-from tests.training.finetuning.written_slices import check_written
+from tests.helpers.runs.written_slices import check_written
 
 
 def run(folder, spiece, options, features=None, **data):

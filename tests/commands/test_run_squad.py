@@ -10,7 +10,7 @@ from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import metrics as squad_metrics
 from tests.helpers.runs.classifier import CONFIG, make_options
 from tests.helpers.runs.squad import make_job
-from tests.training.finetuning.written_slices import check_written
+from tests.helpers.runs.written_slices import check_written
 
 
 @pytest.mark.slow

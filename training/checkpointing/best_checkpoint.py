@@ -120,17 +120,18 @@ def begin_anew(state) -> list[str]:
     if not state.chief or state.start_step:
         return []
     folder = os.path.join(options.model_dir, BEST)
-    log = os.path.join(options.model_dir, weights.LOG_NAME)
-    if files.exists(log):
-        tf.io.gfile.remove(log)
-    if weights.read_best(options.model_dir) is None:
-        return []
+    kept = weights.read_best(options.model_dir)
     start = options.init_checkpoint
-    if start and _lies_in(restore.resolve(start).path, folder):
+    if kept and start and _lies_in(restore.resolve(start).path, folder):
         raise UserError(
             f"--init_checkpoint={start} lies in the --model_dir of a run that "
             f"starts over: give another --model_dir"
         )
+    log = os.path.join(options.model_dir, weights.LOG_NAME)
+    if files.exists(log):
+        tf.io.gfile.remove(log)
+    if kept is None:
+        return []
     old = os.path.join(options.model_dir, OLD_BEST)
     remove(old)
     tf.io.gfile.rename(folder, old)

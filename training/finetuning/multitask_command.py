@@ -39,7 +39,7 @@ def run(
         return together(fields, export, say)
     results = run_paper(read, options, export, say)
     if results and options.do_predict:
-        write_submission(options.run.model_dir, say)
+        write_submission(options.run.model_dir, say, options.predict_dir)
     return results
 
 
@@ -54,22 +54,31 @@ def run_paper(
     fields = read(
         do_predict=False,
         do_export=False,
-        model_dir=joint,
         init_checkpoint=start,
+        **_folders(options, TOGETHER),
     )
     with graph_memory.released():
         trained = together(fields, export, say)
     results: dict[str, dict] = {}
     for task in (*OTHERS, *JOINT) if trained else ():
         source = joint if task in OTHERS else start
-        folder = os.path.join(home, task)
-        say(f"--- {task} from {source} in {folder}")
-        fields = read(tasks=(task,), model_dir=folder, init_checkpoint=source)
+        folders = _folders(options, task)
+        say(f"--- {task} from {source} in {folders['model_dir']}")
+        fields = read(tasks=(task,), init_checkpoint=source, **folders)
         with graph_memory.released():  # before the next task has its own
             results[task] = alone(task, fields, export, say)
         if not results[task]:
             return {}
     return results
+
+
+def _folders(options: FinetuneOptions, part: str) -> dict[str, str]:
+    """Flags of the folders of a part: each has its own."""
+    folders = {"model_dir": os.path.join(options.run.model_dir, part)}
+    for flag in ("predict_dir", "export_dir"):
+        if folder := getattr(options, flag):
+            folders[flag] = os.path.join(folder, part)
+    return folders
 
 
 def together(fields: dict, export=None, say=print) -> dict:
@@ -99,14 +108,17 @@ def _load(fields: dict):
     return tasks, dataclasses.replace(settled, best_metric=best)
 
 
-def write_submission(home: str, say) -> str | None:
+def write_submission(home: str, say, predict_dir: str = "") -> str | None:
     """The zip of what the parts predicted; None where test sets are missing.
 
+    The parts' folders of predictions are in `predict_dir`; "" = in their models'.
     Raises UserError: a disk or file that cannot be written.
     """
     paths = {}
     for task in (*OTHERS, *JOINT):
         folder = os.path.join(home, task, "predictions")
+        if predict_dir:
+            folder = os.path.join(predict_dir, task)
         for name in submission.ROWS:
             path = os.path.join(folder, name)
             if os.path.exists(path):

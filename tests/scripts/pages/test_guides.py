@@ -1,5 +1,7 @@
 """Every command of tutorials and guides is run, by some test, or says why not."""
 
+import re
+
 import pytest
 
 from tests.conftest import ROOT
@@ -70,3 +72,20 @@ def test_commands_of_a_page_run_one_after_the_other(world, tmp_path, page):
         words = guide_commands.shortened(command, more)
         done = guide_commands.run(*words, cwd=tmp_path)
         assert done.returncode == 0, (command.text, done.stderr[-3000:])
+
+
+@pytest.mark.slow
+def test_the_examples_of_python_run(tmp_path, monkeypatch):
+    """Those of docs/guides/training.md, as they stand there."""
+    page = ROOT / "docs/guides/training.md"
+    text = page.read_text().split("## From Python")[1].split("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+    assert names["result"].finished and names["result"].step == 20
+    assert 0.0 <= names["result"].evaluations[-1][1]["error"] <= 1.0
+    assert names["outputs"].shape == names["logits"].shape == (64, 2)
+    assert len(names["history"].history["loss"]) == 2

@@ -6,6 +6,7 @@ import pathlib
 import socket
 import subprocess
 
+import numpy as np
 import pytest
 
 from scripts.pages import notebooks
@@ -132,3 +133,29 @@ def test_two_replicas_and_the_lines_of_a_tpu(tmp_path):
     line = next(s for s in shown.splitlines() if "largest difference" in s)
     assert float(line.split()[-1]) < 1e-3
     assert "gcloud" in shown and "drawn 1" in shown
+
+
+@pytest.mark.slow
+def test_the_notebook_of_keras_runs(capsys):
+    """Its code cells in order, as a kernel would run them."""
+    path = ROOT / "docs/tutorials/keras.ipynb"
+    notebook = json.loads(path.read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 4)
+    cells = [
+        "".join(cell["source"])
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+    ]
+    assert all(not c["outputs"] for c in notebook["cells"] if "outputs" in c)
+    names: dict = {}
+    for number, source in enumerate(cells, 1):
+        exec(compile(source, f"cell {number}", "exec"), names)
+    assert "accuracy" in capsys.readouterr().out
+    losses = names["history"].history["val_loss"]
+    assert min(losses) < losses[0]
+    logits = names["logits"]
+    assert logits.shape == (192, 2)
+    np.testing.assert_allclose(names["called"].numpy(), logits, atol=1e-4)
+    right = (logits.argmax(-1) == names["labels"]).mean()
+    assert names["scores"]["accuracy"] == pytest.approx(right)
+    assert right > 0.7

@@ -7,13 +7,10 @@ import resource
 import subprocess
 import threading
 
-import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from common.errors import UserError
-from training.checkpointing.best_checkpoint import BestCheckpoint
 from training.checkpointing.checkpoints import RunCheckpoints
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -140,30 +137,6 @@ def test_a_process_that_is_not_chief_writes_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_background_save_holds_what_was_there_when_it_began(tmp_path):
-    model = tf_keras.Sequential([tf_keras.layers.Dense(3, name="variables")])
-    model.build([None, 2])
-    shared = tf.Variable(1.0)
-    model.extra = {"a": shared, "b": [shared, tf.Variable([2, 3])]}
-    one = RunCheckpoints(str(tmp_path / "now"), {"model": model}, 2)
-    beside = RunCheckpoints(
-        str(tmp_path / "beside"), {"model": model}, 2, in_background=True
-    )
-    path = one.save(7)
-    other = beside.save(7)
-    for variable in [*model.variables, shared]:
-        variable.assign(variable + 1)
-    beside.wait()
-    readers = [tf.train.load_checkpoint(p) for p in (path, other)]
-    shapes = [r.get_variable_to_shape_map() for r in readers]
-    assert shapes[0] == shapes[1] and len(shapes[0]) > 4
-    for name in set(shapes[0]) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
-        a, b = (np.asarray(r.get_tensor(name)) for r in readers)
-        assert a.tobytes() == b.tobytes() and a.dtype == b.dtype, name
-    beside.restore(beside.latest())
-    assert shared.numpy() == 1.0
-
-
 def test_an_error_of_a_background_save_comes_at_the_next_boundary(tmp_path):
     module = tf.Module()
     module.w = tf.Variable(tf.zeros([5000]))
@@ -197,28 +170,6 @@ def test_an_error_of_a_background_save_comes_at_the_next_boundary(tmp_path):
     assert not [f for f in os.listdir(tmp_path) if "ckpt-30" in f]
 
 
-def test_the_best_one_is_kept_over_restarts(tmp_path):
-    module = tf.Module()
-    module.w = tf.Variable(1.0)
-    best = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
-    assert best.offer({"f1": 0.5}, 10)
-    module.w.assign(2.0)
-    again = BestCheckpoint(str(tmp_path), module, "f1", True, start_step=10)
-    assert not again.offer({"f1": 0.4}, 20)
-    assert again.offer({"f1": 0.6}, 30)
-    assert os.path.exists(tmp_path / "best" / "model.ckpt-30.index")
-    assert not os.path.exists(tmp_path / "best" / "model.ckpt-10.index")
-    once = BestCheckpoint(str(tmp_path / "b"), module, "f1", higher=True)
-    assert once.offer({"f1": 0.6}, 30)
-    one, other = (
-        (tmp_path / name / "model.ckpt-30.index").read_bytes()
-        for name in ("best", "b/best")
-    )
-    assert one == other  # as without the restart
-    with pytest.raises(UserError, match="best_metric"):
-        again.offer({"loss": 1.0}, 40)
-
-
 @pytest.mark.parametrize("name", ["pretrain", "classifier", "squad", "race"])
 def test_tpu_scripts_print_their_commands(name):
     folders = ("DATA_DIR", "MODEL_DIR", "INIT_CHECKPOINT", "SPIECE")
@@ -243,25 +194,3 @@ def test_tpu_scripts_print_their_commands(name):
         text=True,
     )
     assert missing.returncode == 1 and "error: set" in missing.stderr
-
-
-@pytest.mark.parametrize(
-    "higher, kept",
-    [(True, [1, 3]), (False, [1, 2, 5])],
-    ids=["higher", "lower"],
-)
-def test_the_first_of_equal_values_stays_the_best(tmp_path, higher, kept):
-    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", higher, chief=False)
-    values = [0.5, 0.4, 0.75, 0.75, 0.25, 0.25]
-    offered = [best.offer({"m": v}, i) for i, v in enumerate(values, 1)]
-    assert [i for i, better in enumerate(offered, 1) if better] == kept
-    assert int(best.step) == kept[-1]
-    assert float(best.value) == values[kept[-1] - 1]
-
-
-def test_a_value_that_is_no_number_is_never_the_best(tmp_path):
-    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", True, chief=False)
-    nan = float("nan")
-    offered = [best.offer({"m": v}, i) for i, v in enumerate([nan, 2, nan, 3])]
-    assert offered == [False, True, False, True]
-    assert float(best.value) == 3 and int(best.step) == 3

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from training import loop
 from training.checkpointing.run_state import open_run
 

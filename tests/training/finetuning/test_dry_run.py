@@ -1,12 +1,14 @@
 """`--dry_run` makes what an evaluation and a prediction of each task write."""
 
 import json
+import os
 import types
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.finetuning.classifier import reports
 from data.finetuning.options import (
     FeatureOptions,
     RaceDataOptions,
@@ -14,13 +16,13 @@ from data.finetuning.options import (
 )
 from data.finetuning.race.task import RaceTask
 from data.finetuning.tagging.task import TaggingTask
+from data.finetuning.task import Split, Task
 from tests.helpers.runs import squad as run_squad
 from tests.helpers.runs.classifier import make_options
 from tests.helpers.runs.race import write_race
 from tests.helpers.runs.tagger import write_sentences
 from training.finetuning import dry_run
 
-pytestmark = pytest.mark.shared
 ASKED = {"do_train": True, "do_eval": True, "do_predict": True}
 
 
@@ -109,3 +111,48 @@ def test_a_damaged_file_of_an_earlier_evaluation(
     outputs = {"logits": np.zeros([2, 4])}
     with pytest.raises(UserError, match="eval_dev.json is not valid JSON"):
         check(monkeypatch, task, options, outputs)
+
+
+def test_a_dry_run_makes_the_reports(tmp_path):
+    """What would fail after the training fails before it."""
+    made, names = [], ("$_$", "\\frac", "--1")
+    matrix = np.eye(3, dtype=int)
+
+    class Toy(Task):
+        evals = {"dev": Split("dev", (), types.SimpleNamespace(num_examples=7))}
+
+        def __init__(self):
+            pass
+
+        def metrics(self, split, outputs, labels):
+            return {"n": len(labels["label_ids"])}
+
+        def write_report(self, split, outputs, folder):
+            assert outputs["logits"].shape == (7, 3)
+            made.append(reports.picture(matrix, names, names))
+            return [os.path.join(folder, "dev_confusion.png")]
+
+    result = types.SimpleNamespace(
+        predictions={"logits": np.zeros([2, 3], np.float32)},
+        labels={"label_ids": np.array([0, 1])},
+    )
+    run = types.SimpleNamespace(model_dir=str(tmp_path / "m"))
+    options = types.SimpleNamespace(run=run, predict_dir="")
+    toy = Toy()
+    how = toy, "dev", result, options
+    dry_run.require_report(*how)
+    assert len(made) == 1 and not list(tmp_path.iterdir())
+    (tmp_path / "m/predictions/dev_confusion.png").mkdir(parents=True)
+    with pytest.raises(UserError, match="confusion.png is a folder"):
+        dry_run.require_report(*how)
+    (tmp_path / "m/eval_dev.json").write_text("{")
+    with pytest.raises(UserError, match="eval_dev.json is not valid JSON"):
+        dry_run.require_report(*how)
+
+    def fails(outputs, folder, *more):
+        raise ZeroDivisionError
+
+    (tmp_path / "m/eval_dev.json").unlink()
+    toy.write_report = fails
+    with pytest.raises(ZeroDivisionError):
+        dry_run.require_report(*how)

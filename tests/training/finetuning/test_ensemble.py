@@ -11,7 +11,7 @@ from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.sets import THRESHOLD
 from modeling.checkpoints import restore as checkpoints
-from tests.training.finetuning import classifier_outputs as classifier
+from tests.helpers.runs import classifier_outputs as classifier
 from training.finetuning import ensemble
 
 

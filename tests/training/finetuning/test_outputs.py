@@ -1,12 +1,8 @@
 """Quartiles of lengths by hand; every task's parts add up to the whole."""
 
 import numpy as np
-import pytest
 
-from common.errors import UserError
 from training.finetuning import outputs
-from training.finetuning.options import FinetuneOptions
-from training.run_options import RunOptions
 
 
 def test_quartiles_by_hand():
@@ -30,10 +26,3 @@ def test_quartiles_by_hand():
     # One length is one quartile.
     (row,) = outputs.by_quartile(np.full(5, 6), evaluate)
     assert row["examples"] == 5 and row["longest"] == 6
-
-
-def test_it_needs_an_evaluation():
-    with pytest.raises(UserError, match="--slice_by_length needs --do_eval"):
-        FinetuneOptions(
-            RunOptions(model_dir="m"), do_predict=True, slice_by_length=True
-        )

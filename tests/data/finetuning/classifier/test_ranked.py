@@ -89,3 +89,21 @@ def test_margins_choose_one_of_a_group():
     np.testing.assert_allclose(found[[0, 2, 4]], [-3.0, 1.5, -1.5])
     assert np.isnan(found[3])
     assert found[1] > 0 > found[5]  # equal scores: the first
+
+
+IDS = SymbolIds(unk=0, bos=1, eos=2, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
+
+
+@pytest.mark.parametrize("length, most", [(40, 24), (20, 18)])
+def test_a_candidate_of_more_pieces_than_are_summed_is_refused(length, most):
+    rows = [
+        schemas.Schema("A ", "b", " c."),
+        schemas.Schema("A ", "long one", " c."),
+    ]
+    parts = [([11], [12], [13]), ([11], [9] * most, [13])]
+    table = ranked.candidate_table(rows, parts, length, IDS, "dev.tsv")
+    assert table.token_columns["ranks"].max() == most - 1
+    parts[1] = ([11], [9] * (most + 1), [13])
+    found = f"dev.tsv: the candidate 'long one' has {most + 1} pieces, wanted"
+    with pytest.raises(UserError, match=f"{found} at most {most},"):
+        ranked.candidate_table(rows, parts, length, IDS, "dev.tsv")

@@ -97,3 +97,21 @@ def test_folds_are_over_queries_with_candidates(files, tmp_path):
     run = {"1": {"a": 1.0}}
     with pytest.raises(UserError, match="--folds must be 3 to"):
         collections.find_folds(found, run, str(tmp_path / "folds.json"))
+
+
+def test_pairs_are_drawn_by_query_and_seed_alone():
+    grades = np.array([0, 2, -1, 1, 0, 1])
+    every = collections.pairs(grades, 0, 0, "q")
+    assert {tuple(p) for p in every} == {
+        (1, 0), (1, 3), (1, 4), (1, 5), (3, 0), (3, 4), (5, 0), (5, 4)
+    }  # fmt: skip
+    some = collections.pairs(grades, 3, 0, "q")
+    assert len(some) == 3
+    assert {tuple(p) for p in some} < {tuple(p) for p in every}
+    np.testing.assert_array_equal(some, collections.pairs(grades, 3, 0, "q"))
+    drawn = {
+        collections.pairs(grades, 3, s, q).tobytes()
+        for s in (0, 1)
+        for q in "qr"
+    }
+    assert len(drawn) > 1

@@ -42,6 +42,7 @@ def test_the_files_of_a_named_collection(tmp_path):
     for name, folder, message in (
         ("cranfield", str(tmp_path), "has no file cran.qry of cranfield: giv"),
         ("cisi", "", "--collection=cisi needs --data_dir"),
+        ("cisi", "/nowhere", "has no file CISI.QRY of cisi"),
         ("trec", str(tmp_path), "--collection must be one of cranfield, cisi"),
     ):
         with pytest.raises(UserError, match=message):

@@ -10,11 +10,9 @@ from common import files
 from common.errors import UserError
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import metrics, runs
-from data.finetuning.ranking import options as data_lib
 from modeling.encoders.bert.config import BertConfig
 from tests.training.finetuning.ranking import toy
 from tests.training.finetuning.ranking.ranking_runs import contents, rank
-from training.finetuning.ranking.options import RankerOptions
 from training.run_options import StrategyOptions
 
 pytestmark = pytest.mark.shared
@@ -267,40 +265,6 @@ def test_a_mistake_is_one_line(
     with pytest.raises(UserError, match=message) as caught:
         rank(tmp_path, spiece_model, **changes)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RankerOptions(layer="last"), "--layer must be a number"),
-        (lambda: RankerOptions(ranker="best"), "--ranker must be one of bm25"),
-        (lambda: RankerOptions(exact_sigma=0.0), "--exact_sigma must be > 0"),
-        (lambda: RankerOptions(rank_loss="l"), "--rank_loss must be one of hi"),
-        (
-            lambda: RankerOptions(segment_recurrence=2, passage_stride=9),
-            "--passage_stride in windows: give one of them",
-        ),
-        (
-            lambda: data_lib.RankingDataOptions("t", "", "q"),
-            "--documents must be given",
-        ),
-        (
-            lambda: data_lib.RankingDataOptions("t", "d", "q", folds=2),
-            "--folds must be at least 3",
-        ),
-        (
-            lambda: data_lib.collection_files("cisi", "/nowhere"),
-            "has no file CISI.QRY of cisi",
-        ),
-        (
-            lambda: data_lib.collection_files("cisi", ""),
-            "--collection=cisi needs --data_dir",
-        ),
-    ],
-)
-def test_options_that_are_wrong(make, message):
-    with pytest.raises(UserError, match=message):
-        make()
 
 
 def test_several_processes_are_refused(tmp_path):

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from common.errors import UserError
 from data.finetuning.ranking import metrics
 from data.text.tokenizer import Tokenizer
 from modeling.heads import kernel_pooling
 from tests.training.finetuning.ranking import toy
 from tests.training.finetuning.ranking.ranking_runs import contents, rank
 from training.finetuning.ranking import folded, trained_table
-from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.run import RankingRun
 
 pytestmark = pytest.mark.shared
@@ -115,16 +113,3 @@ def test_a_row_of_the_table_that_resumes(tmp_path, spiece_model):
     ranker |= {"control": False, "epochs": 1}
     found = rank(tmp_path, spiece_model, ranker=ranker, model="encoder")
     assert trained_table.NAME in found["systems"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"unit": "word"}, "received --unit=word"),
-        ({"center": True}, "received --center=True"),
-        ({"ranker": "cosine"}, "received --ranker=cosine"),
-    ],
-)
-def test_what_does_not_go_with_training_vectors(changes, message):
-    with pytest.raises(UserError, match=message):
-        RankerOptions(train_embeddings=True, **changes)

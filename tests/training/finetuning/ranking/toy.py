@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.ranking.options import RankingDataOptions
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.ranking.options import RankerOptions
@@ -96,3 +97,13 @@ def options(folder, data=(), ranker=(), **finetune):
         RankerOptions(**(values | dict(ranker))),
         finetune_options(folder, **finetune),
     )
+
+
+class Letters:
+    """A tokenizer whose pieces are letters."""
+
+    sha256 = "of the vocabulary"
+    settings = TextSettings()
+
+    def encode_batch(self, texts):
+        return [np.array([ord(c) - 97 for c in t], np.int32) for t in texts]

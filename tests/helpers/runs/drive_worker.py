@@ -1,6 +1,6 @@
 """A training whose device is in another process, as on a TPU pod.
 
-    python -m tests.training.strategy.drive_worker FOLDER
+    python -m tests.helpers.runs.drive_worker FOLDER
 
 `TPUStrategy` drives TensorFlow's workers on the hosts of a pod from one
 process. Here a worker's CPU stands for the chips: the same command once on this

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from common.errors import UserError
 from modeling import XLNetConfig
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
@@ -151,3 +152,14 @@ def run_options(model_dir, **changes):
         strategy=strategy,
     )
     return RunOptions(**(values | changes))
+
+
+def broken(params):
+    """`input_fn` of a reader that finds a damaged record."""
+
+    def fail():
+        yield from ()
+        raise UserError("part-0.tfrecord record 7: id 99 is out of range")
+
+    spec = input_fn(params).element_spec
+    return tf.data.Dataset.from_generator(fail, output_signature=spec)
