@@ -11,8 +11,8 @@ import sentencepiece
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions
 from tests import conftest
-from tests.data import builds
 from tests.helpers import commands
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,

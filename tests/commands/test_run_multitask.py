@@ -12,8 +12,8 @@ from common.errors import UserError
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from modeling.checkpoints import native
-from tests.data import builds
 from tests.helpers.model_folders import BEST, end_at, write_joint_run
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import CONFIG, WORDS, make_options
 from tests.training.finetuning.written_files import files_of
 from training.finetuning import multitask, multitask_command
