@@ -88,7 +88,12 @@ def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
     """One child process with four logical CPUs runs every variant."""
     write_task(tmp_path)
     done = commands.run(
-        *("-m", "tests.commands.test_run_classifier", tmp_path, spiece_model)
+        *(
+            "-m",
+            "tests.xlnet_tf2.commands.test_run_classifier",
+            tmp_path,
+            spiece_model,
+        )
     )
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads((tmp_path / "results.json").read_text())
