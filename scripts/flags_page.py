@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 from flags import app, flag_values, help_text  # noqa: E402
+from xlnet_tf2 import commands  # noqa: E402
 
 PAGE = ROOT / "docs/reference/flags.md"
 _HEAD = """# Flags of all commands
@@ -29,28 +30,11 @@ class _Defined(Exception):
     """Ends a command once its flags are defined."""
 
 
-def commands() -> list[str]:
-    """Modules of the commands, without those of `benchmarks`."""
-    found = sorted(p.stem for p in ROOT.glob("run_*.py"))
-    for folder in ("data", "modeling", "serving", "training"):
-        for path in sorted((ROOT / folder).glob("*.py")):
-            if _runs(path):
-                found.append(f"{folder}.{path.stem}")
-        for path in sorted((ROOT / folder).glob("*/__main__.py")):
-            if _runs(path):
-                found.append(f"{folder}.{path.parent.name}")
-    return found
-
-
-def _runs(path: pathlib.Path) -> bool:
-    return "\n    app.run(" in path.read_text()
-
-
 def listing() -> dict[str, dict[str, dict]]:
     """Command -> flag -> subject, type, default, choices and help."""
     run, app.run = app.run, _end
     try:
-        return {name: _flags_of(name) for name in commands()}
+        return {name: _flags_of(name) for name in commands.modules().values()}
     finally:
         app.run = run
 
@@ -96,7 +80,7 @@ def page() -> str:
             row = (name, _shown(flag), flag["help"])
             rows[flag["subject"]].setdefault(row, []).append(command)
     total = len({row[0] for of in rows.values() for row in of})
-    parts = [_HEAD, f"{total} names in {len(commands())} commands."]
+    parts = [_HEAD, f"{total} names in {len(commands.modules())} commands."]
     new = sorted({row[0] for of in rows.values() for row in of})
     parts += ["\n## Names\n", *_index(new)]
     for subject in sorted(rows):

@@ -193,3 +193,11 @@ def golden(shared: pathlib.Path) -> pathlib.Path:
 def spiece_model(golden: pathlib.Path) -> str:
     """The SentencePiece file that the golden text cases were made with."""
     return str(golden / "text" / "spiece.model")
+
+
+@pytest.fixture(scope="module")
+def units(golden: pathlib.Path) -> dict[str, np.ndarray]:
+    """The original's functions one by one."""
+    from tests.modeling.golden import golden_util
+
+    return golden_util.load(golden, "units")

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tests.conftest import ROOT
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 def call(*arguments):

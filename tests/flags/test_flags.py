@@ -13,7 +13,6 @@ from tests.helpers import layers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "flags.tsv"
-PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
 # (command, flag): see CHANGELOG.md.
 CHANGED = {
     ("data.convert_corpus", "layout"),
@@ -115,33 +114,6 @@ def test_types_defaults_and_choices_are_kept():
             if found != value and (command, name) not in CHANGED:
                 differing[command, name] = (value, found)
     assert not differing
-
-
-def test_the_page_of_flags_is_current():
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT_PAGE],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    page = (ROOT / "docs/reference/flags.md").read_text(encoding="utf-8")
-    assert done.stdout == page, "run scripts/flags_page.py"
-
-
-def test_no_command_loads_tensorflow_for_its_help():
-    code = (
-        "import sys; from scripts import flags_page; flags_page.listing(); "
-        "print('tensorflow' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"
 
 
 def test_every_command_tells_names_of_other_programs():

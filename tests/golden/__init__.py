@@ -2,5 +2,5 @@
 
 import pathlib
 
-# Files of the first version: tests/commands/test_first_format.py.
+# Files of the first version: tests/xlnet_tf2/commands/test_first_format.py.
 FIRST_FORMAT = pathlib.Path(__file__).with_name("first_format.tar.xz")

@@ -15,7 +15,7 @@ import tensorflow as tf
 from data.finetuning.options import FeatureOptions
 from modeling.checkpoints import native, restore
 from modeling.encoders.registry import write_config
-from tests.data import builds
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,

@@ -10,7 +10,6 @@ import shutil
 
 from common.vocabularies.released_vocabulary import is_released
 from data.text.opening import open_tokenizer
-from tests.data import builds
 from tests.helpers import commands, released_folders
 from tests.helpers.released_folders import (
     CONTEXT,
@@ -19,6 +18,7 @@ from tests.helpers.released_folders import (
     TEXTS,
     tokenizer_file,
 )
+from tests.helpers.runs import builds
 
 _ASKED = ("--text=the red river",)
 

@@ -16,8 +16,8 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.heads import table as heads
-from tests.data import builds
 from tests.helpers import released
+from tests.helpers.runs import builds
 from tests.training.finetuning.ranking import toy
 
 SIZES = {"d_model": 12, "n_layer": 2, "n_head": 2, "d_inner": 18}

@@ -3,8 +3,8 @@
 import pytest
 
 from modeling import PretrainingModel, XLNetConfig
+from modeling.checkpoints import native
 from tests.helpers import commands
-from tests.modeling.checkpoints.small_checkpoints import native_folder
 
 SMALL_CONFIG = XLNetConfig(
     vocab_size=11, d_model=6, n_layer=2, n_head=3, d_head=4, d_inner=10
@@ -13,7 +13,8 @@ SMALL_CONFIG = XLNetConfig(
 
 @pytest.mark.slow
 def test_command(tmp_path):
-    folder = native_folder(tmp_path, PretrainingModel(SMALL_CONFIG))
+    folder = str(tmp_path / "native")
+    native.write(folder, PretrainingModel(SMALL_CONFIG), SMALL_CONFIG)
     command = ("-m", "modeling.convert_checkpoint")
     done = commands.run(
         *command,

@@ -11,29 +11,9 @@ import zipfile
 import pytest
 
 from tests.helpers import layers
-from tests.helpers.tree_commands import INTERNAL, commands_of_the_tree
 
 with open(layers.ROOT / "pyproject.toml", "rb") as f:
     PROJECT = tomllib.load(f)
-
-
-def test_every_command_has_an_entry_point():
-    from xlnet_tf2 import commands
-
-    tree = {name.removesuffix(".__main__") for name in commands_of_the_tree()}
-    wanted = {}
-    for module in tree - set(INTERNAL):
-        last = module.split(".")[-1].removeprefix("run_")
-        function = module.replace(".", "_")
-        wanted["xlnet-" + last.replace("_", "-")] = function
-        assert getattr(commands, function).args == (module,)
-    assert PROJECT["project"]["scripts"] == {
-        name: f"xlnet_tf2.commands:{function}"
-        for name, function in wanted.items()
-    }
-    for name in ("serving_nothing", "run_nothing", "nothing_at_all"):
-        with pytest.raises(AttributeError):
-            getattr(commands, name)
 
 
 def test_all_places_name_the_same_versions_of_python():

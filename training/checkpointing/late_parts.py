@@ -93,7 +93,7 @@ class Late:
             notes.append(f"the trigger of the averages begins at step {step}")
         if "turns" in late:
             # As before each task had a count of its own.
-            optimizer.turns.assign(tf.fill(optimizer.turns.shape, step))
+            optimizer.turns.assign(step + tf.zeros_like(optimizer.turns))
             notes.append(f"updates of each task are counted from step {step}")
         if "skipped" in late:
             notes.append(f"steps with an overflow are counted from step {step}")

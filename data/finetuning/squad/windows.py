@@ -17,7 +17,7 @@ from data.finetuning.options import (
     require_paragraph_room,
 )
 from data.finetuning.squad import features as squad_features
-from data.finetuning.squad.examples import SquadFile
+from data.finetuning.squad.examples import SquadFile, SquadQuestion
 from data.finetuning.squad.features import (
     AnswerSpan,
     SquadWindows,
@@ -75,8 +75,18 @@ def build_split(
 def hash_file(file: SquadFile) -> str:
     """Hash of all paragraphs, questions and answers."""
     return finetune_cache.hash_texts(
-        [*file.paragraphs, *map(dataclasses.astuple, file.questions)]
+        [*file.paragraphs, *map(_hashed, file.questions)]
     )
+
+
+def _hashed(question: SquadQuestion) -> tuple:
+    """Its fields, without an `answer_end` that is no news.
+
+    Runs and caches of before the field go on.
+    """
+    values = dataclasses.astuple(question)
+    usual = question.answer_start + len(question.answer)
+    return values[:-1] if question.answer_end in (None, usual) else values
 
 
 def build_arrays(

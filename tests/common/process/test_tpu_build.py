@@ -1,7 +1,6 @@
 """Wrong environments for a TPU are told before TensorFlow is loaded."""
 
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -169,26 +168,6 @@ def test_commands_say_it_before_tensorflow_aborts(tmp_path, command):
     assert done.returncode == 1, done.stderr[-2000:]
     assert done.stderr.startswith("error: tensorflow-tpu 2.20.0 was seen to")
     assert done.stderr.count("\n") == 1
-
-
-def pins(name) -> dict[str, str]:
-    found = {}
-    for line in (ROOT / name).read_text().splitlines():
-        if line and not line.startswith("#"):
-            package, _, version = line.partition("==")
-            found[package] = version
-    return found
-
-
-def test_the_lock_agrees_with_the_requirements():
-    locked, direct = pins("requirements-tpu.txt"), pins("requirements.txt")
-    # Made by scripts/tpu/lock.py: run it again after a change of either.
-    assert locked["tensorflow-tpu"] == direct.pop("tensorflow")
-    assert "tensorflow" not in locked
-    assert {n: locked.get(n) for n in direct} == direct
-    assert locked["tensorflow-tpu"] == tpu_build.TENSORFLOW
-    assert locked["libtpu"] == tpu_build.LIBTPU
-    assert all(re.fullmatch(r"[\w.]+", v) for v in locked.values())
 
 
 def test_packages_are_compared_with_the_lock(tmp_path, fake, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.mark.parametrize("name", ["text", "gzip", "jsonl"])

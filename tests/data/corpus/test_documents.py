@@ -16,7 +16,7 @@ from data.corpus import documents as corpus
 from data.corpus.options import ConvertOptions, SentencePieceOptions
 from data.finetuning.ranking import lines as ranking_lines
 from data.train_sentencepiece import train
-from tests.data import builds
+from tests.helpers.runs import builds
 
 LATIN1 = "na\u00efve caf\u00e9 .".encode("latin1")
 

@@ -11,7 +11,7 @@ from data.pretraining import build_report
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.report import read_records
 from data.pretraining.sampling.record_arrays import targets_of
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

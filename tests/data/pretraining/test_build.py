@@ -19,8 +19,8 @@ from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import InspectOptions, ReaderOptions
 from data.records.layout import block_summary_name
 from tests.conftest import ROOT
-from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

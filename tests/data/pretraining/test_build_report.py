@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.run_data import RunData
 from data.pretraining.sampling import permutation
 from data.records.build_plan import read_json
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from data.pretraining import report as record_report
 from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest, make_format
 from data.pretraining.options import ReaderOptions
-from tests.data import builds
 from tests.golden import FIRST_FORMAT
+from tests.helpers.runs import builds
 
 # Of all batches of two rows with seed 1, made by the code of format 1.
 _DIGESTS = {

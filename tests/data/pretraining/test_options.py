@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from data.pretraining.options import BuildOptions
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from common.contract.schema import PRETRAIN_BATCH
 from common.errors import UserError
 from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
-from tests.data import builds
+from tests.helpers.runs import builds
 from training.step.guards import translate_errors
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import UserError
 from data.pretraining import run_data
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from common.errors import UserError
 from data.corpus.documents import CorpusError
 from data.records import beam as beam_runner
-from tests.data import builds
 from tests.data.records.built_folders import HAS_BEAM, assert_equal_builds
+from tests.helpers.runs import builds
 
 
 @pytest.mark.skipif(HAS_BEAM, reason="Beam is installed")

@@ -18,8 +18,8 @@ from common.errors import UserError
 from data.pretraining.lanes import LaneReader
 from data.pretraining.options import ReaderOptions
 from tests.conftest import ROOT
-from tests.data import builds
 from tests.data.records.built_folders import assert_equal_builds, records_of
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

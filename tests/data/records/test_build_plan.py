@@ -10,8 +10,8 @@ from common.errors import UserError
 from data.corpus.documents import Block
 from data.records import build_plan
 from data.records.layout import Plan
-from tests.data import builds
 from tests.helpers.holding import another_process_holds
+from tests.helpers.runs import builds
 
 RECORD = {
     "options": {"seed": 3, "unit": "word"},

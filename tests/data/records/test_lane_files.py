@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from tests.data import builds
 from tests.data.records.built_folders import copy_of, read_all, records_of
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

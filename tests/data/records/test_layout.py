@@ -4,7 +4,7 @@ import pytest
 
 from data.corpus.documents import Block
 from data.records.layout import BuildLayout, Plan
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 def test_a_plain_plan_adds_nothing_to_a_texts_hash():

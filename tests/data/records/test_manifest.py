@@ -7,8 +7,8 @@ import pytest
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from data.records import manifest as manifest_lib
-from tests.data import builds
 from tests.data.records.built_folders import copy_of, read_all
+from tests.helpers.runs import builds
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from data.text import opening
 from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import Tokenizer
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 def test_the_name_of_a_file_tells_its_kind(tmp_path):

@@ -24,20 +24,23 @@ from absl import flags
 from common.errors import UserError
 from flags import app
 from tests.conftest import ROOT
-from tests.data import builds
 from tests.helpers import released_commands, released_folders
+from tests.helpers.runs import builds
 from tests.helpers.tree_commands import INTERNAL, commands_of_the_tree
 
 FLAGS = flags.FLAGS
 _KIND = "xlnet spiece"
 # Numbers of these names, and lines with these words, are of the machine.
 _OF_THE_RUN = re.compile(
-    r"second|time|hour|_per_|host|commit|version|memory|bytes|bound|cpu|path"
+    r"second|time|hour|_per_|host|revision|version|memory|bytes|bound|cpu|path"
+    r"|__key__"
 )
 # Names of caches end with a key, of the options' new fields, too.
 _HASH = re.compile(r"-[0-9a-f]{24}(?=\.)")
 # Exports are asked (predict, serve); the others hold times.
-_OTHERS = re.compile(r"\.data-|^events\.|\.pb$|\.tfevents|^tf_serving_warmup")
+_OTHERS = re.compile(
+    r"\.(png|svg)$|\.data-|^events\.|\.pb$|\.tfevents|^tf_serving_warmup"
+)
 _SKIPPED = ("stderr", "checkpoint", "command")
 _BOOKKEEPING = (
     "_CHECKPOINTABLE_OBJECT_GRAPH",
@@ -103,7 +106,7 @@ _ADDED = {
     ),
     "filter": _text(
         *("-m", "data.filter_corpus", "--input_glob={place}/corpus.txt"),
-        *("--output_file={place}/clean.txt", "--min_words=5"),
+        *("--output_file={place}/clean.txt", "--min_characters=60"),
     ),
     "vocabulary": _text(
         *("-m", "data.train_sentencepiece"),
@@ -243,7 +246,8 @@ def _tensors(path: pathlib.Path) -> dict[str, bytes]:
     """Every value of a checkpoint or an archive, by name."""
     if path.suffix == ".npz":
         with np.load(path) as archive:
-            return {name: archive[name].tobytes() for name in archive}
+            names = [n for n in archive if not _OF_THE_RUN.search(n)]
+            return {name: archive[name].tobytes() for name in names}
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(path.with_suffix("")))
@@ -273,6 +277,14 @@ def _read(path: pathlib.Path) -> dict[str, object]:
         except json.JSONDecodeError:
             pass
     return {f"line {i + 1}": line for i, line in enumerate(lines)}
+
+
+def _shown(where: str, names: list[str]) -> list[str]:
+    """A line for what is listed of a file, the first of it."""
+    few = ", ".join(names[:3]) + (
+        f" and {len(names) - 3} more" * (len(names) > 3)
+    )
+    return [f"{where}: {few}"] if names else []
 
 
 def compare(before: pathlib.Path, after: pathlib.Path) -> tuple[list, list]:
@@ -306,12 +318,9 @@ def compare(before: pathlib.Path, after: pathlib.Path) -> tuple[list, list]:
                 new.append(f"{where}: is new")
             else:
                 old, now = (_read(tree[name]) for tree in trees)
-                differs += [
-                    f"{where}: {k}"
-                    for k in old
-                    if k not in now or old[k] != now[k]
-                ]
-                new += [f"{where}: {k}" for k in now if k not in old]
+                wrong = [k for k in old if k not in now or old[k] != now[k]]
+                differs += _shown(where, wrong)
+                new += _shown(where, [k for k in now if k not in old])
     return differs, new
 
 

@@ -12,16 +12,21 @@ from modeling import (
     SpanModel,
     XLNetConfig,
 )
-from modeling.checkpoints import conversion
+from modeling.checkpoints import conversion, native
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
-from tests.modeling.checkpoints.small_checkpoints import native_folder
 
 SMALL_CONFIG = XLNetConfig(
     vocab_size=11, d_model=6, n_layer=2, n_head=3, d_head=4, d_inner=10
 )
+
+
+def native_folder(tmp_path, model):
+    folder = str(tmp_path / "native")
+    native.write(folder, model, model.config)
+    return folder
 
 
 def test_encoder_only(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from common.errors import UserError
 from modeling.explain import dependencies
-from tests.helpers import commands
 
 
 def test_the_papers_example():
@@ -62,10 +61,3 @@ def test_targets_by_place_and_wrong_ones():
     for targets in (["rose"], ["6"], ["0"], ["tulip"], ["is", "3"], []):
         with pytest.raises(UserError, match="--targets"):
             dependencies.parse("a rose is a rose", targets)
-
-
-@pytest.mark.slow
-def test_command():
-    done = commands.run("-m", "modeling.explain_dependencies")
-    assert done.returncode == 0, done.stderr
-    assert "log p(York | New is a city)" in done.stdout

@@ -11,8 +11,8 @@ import shutil
 import tomllib
 
 from tests.conftest import ROOT
-from tests.data import builds
 from tests.helpers import commands, pages, released_folders
+from tests.helpers.runs import builds
 
 with open(ROOT / "tests/scripts/pages/guide_commands.toml", "rb") as _file:
     CHECKS = tomllib.load(_file)

@@ -2,10 +2,8 @@
 
 import re
 import subprocess
-import types
 
 from scripts import readability
-from scripts.pages import site_links
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
@@ -46,33 +44,6 @@ def test_folders_of_pages_hold_few_names():
     for folder in (DOCS, *(p.parent for p in PAGES)):
         names = [p for p in folder.iterdir() if p.suffix != ".ipynb"]
         assert len(names) <= 15, folder
-
-
-def test_the_site_keeps_links_between_its_folders_alone():
-    page = types.SimpleNamespace(
-        file=types.SimpleNamespace(src_uri="guides/tasks/a.md"), meta={}
-    )
-    text = (
-        "[b](../b.md) [c](../../reference/api/c.md#d) ![e](../../f.svg) "
-        "[`g.py`](../../../g.py)"
-    )
-    found = site_links.on_page_markdown(text, page)
-    assert found == text.replace("[`g.py`](../../../g.py)", "`g.py`")
-    assert not page.meta
-    page.file.src_uri = "reference/flags.md"
-    site_links.on_page_markdown(text, page)
-    assert page.meta["search"]["boost"] > 1
-
-
-def test_short_flags_are_not_broken_into_lines():
-    long = "--" + "a" * 40
-    html = f"<code>a --seq_len b</code> <code>a b</code> <code>{long}</code>"
-    html += "<pre><code>c\n--d</code></pre>"
-    found = site_links.on_page_content(html)
-    word = '<span class="whole">--seq_len</span>'
-    assert found == html.replace("--seq_len", word)
-    style = (DOCS / "assets/site.css").read_text(encoding="utf-8")
-    assert "code .whole" in style and "nowrap" in style
 
 
 def test_the_search_needs_no_network():
@@ -127,3 +98,27 @@ def test_every_diagram_is_on_a_page():
     text = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     drawn = [p.name for p in (DOCS / "figures").glob("*.svg")]
     assert drawn and all(f"figures/{name}" in text for name in drawn)
+
+
+def test_the_reading_order_names_files_that_exist():
+    page = (ROOT / "docs/explanation/model.md").read_text()
+    order = page.split("## Reading order")[1].split("\n## ")[0]
+    paths = [
+        path
+        for row in re.findall(r"^\| (`.*?) \|", order, re.M)
+        for path in re.findall(r"`([^`]+)`", row)
+    ]
+    assert len(paths) > 20
+    missing = [p for p in paths if not (ROOT / "modeling" / p).is_file()]
+    assert missing == []
+
+
+def test_the_tests_that_the_page_names_exist():
+    page = (ROOT / "docs/explanation/model.md").read_text()
+    names = re.findall(r"`(?:tests/modeling/)?((?:\w+/)?test_\w+\.py)`", page)
+    assert len(names) > 4
+    folder = ROOT / "tests" / "modeling"
+    places = (folder, ROOT)
+    assert [
+        n for n in names if not any((p / n).is_file() for p in places)
+    ] == []

@@ -12,7 +12,7 @@ import pytest
 
 from common.process import tpu_build
 from tests.conftest import ROOT
-from tests.data import builds
+from tests.helpers.runs import builds
 
 pytestmark = pytest.mark.slow
 

@@ -291,7 +291,7 @@ def test_the_page_fills_a_place_within_a_word(tmp_path):
     from data.text.tokenizer import Tokenizer
     from modeling import PretrainingModel, XLNetConfig
     from serving.export import export_model
-    from tests.data import builds
+    from tests.helpers.runs import builds
 
     corpus = builds.write_corpus(tmp_path / "corpus.txt")
     vocabulary = builds.train_spiece(tmp_path, corpus)

@@ -20,9 +20,9 @@ from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
 from studies.runner.study_file import load
 from tests.conftest import ROOT
-from tests.data import builds
 from tests.flags.fresh_flags import remove_ours
 from tests.helpers import commands
+from tests.helpers.runs import builds
 from tests.studies.runner.toy_studies import OPTIONS, default_options
 
 

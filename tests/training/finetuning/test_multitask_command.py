@@ -11,8 +11,8 @@ import sentencepiece
 
 from data.finetuning.classifier import submission
 from modeling.checkpoints import native
-from tests.data import builds
 from tests.helpers.model_folders import BEST, end_at, write_joint_run
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import CONFIG, make_options
 from tests.helpers.runs.multitask import command_fields, write_tasks
 from training.finetuning import multitask, multitask_command

@@ -9,8 +9,8 @@ import sentencepiece
 
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from tests.data import builds
 from tests.helpers import commands
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,

@@ -187,25 +187,6 @@ def test_lengths_that_vary_need_no_known_length(tmp_path, parts):
     )
 
 
-def test_half_loss_counts_the_later_half_in_training_only():
-    config = CONFIG.replace(dropout=0.0, dropatt=0.0, mem_len=0)
-    whole = build_objective("language_model", config)
-    half = build_objective("language_model", config, half_loss=True)
-    tf.keras.utils.set_random_seed(1)
-    model = whole.build_model()
-    batch = {k: tf.constant(v[0]) for k, v in batches(2, 3).items()}
-    late = batch | {
-        "target_weights": batch["target_weights"] * [0.0, 0.0, 1.0, 1.0]
-    }
-    seed = tf.constant([1, 2])
-    found = half.loss(model, batch, None, True, seed)
-    wanted = whole.loss(model, late, None, True, seed)
-    assert found.loss_sum == wanted.loss_sum
-    assert found.weight_sum == wanted.weight_sum > 0
-    evaluated = half.loss(model, batch, None, False, None)
-    assert evaluated.weight_sum == tf.reduce_sum(batch["target_weights"])
-
-
 @pytest.mark.slow
 def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
     """An evaluation may change M, clamping and masks; no size."""

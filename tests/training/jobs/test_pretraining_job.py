@@ -6,8 +6,8 @@ import pytest
 
 from common.errors import UserError
 from common.vocabularies import vocabulary
-from tests.data import builds
 from tests.helpers import released
+from tests.helpers.runs import builds
 from training.jobs import pretraining_job
 from training.jobs.pretraining_job import loss_line
 from training.run_options import RunOptions

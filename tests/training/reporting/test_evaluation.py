@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.errors import UserError
 from tests.training import toy
 from tests.training.objectives import toy_heads as test_heads
 from training.objectives import build as heads
 from training.objectives.contract import Memory
-from training.reporting.evaluation import Evaluator
+from training.reporting.evaluation import Evaluator, _assemble
 
 REAL = np.array([3, 3, 4, 4, 6, 6, 6, 6])
 BATCH = 2
@@ -178,3 +179,33 @@ def test_the_last_ragged_batch_counts_its_own_rows_only():
     counted = batch["label_ids"] >= 0
     right = (logits.argmax(-1) == batch["label_ids"])[counted]
     assert whole.metrics["accuracy"] == pytest.approx(right.mean())
+
+
+def test_outputs_come_in_input_order_once_each():
+    rows = [
+        {
+            "logits": np.array([[3.0], [1.0], [9.0]]),
+            "batch/example_index": np.array([3, 1, 0]),
+            "batch/example_weight": np.array([1.0, 1.0, 0.0]),
+            "batch/label_ids": np.array([13, 11, 99]),
+        },
+        {
+            "logits": np.array([[0.0, 7.0], [2.0, 7.0], [9.0, 9.0]]),
+            "batch/example_index": np.array([0, 2, 0]),
+            "batch/example_weight": np.array([1.0, 1.0, 0.0]),
+            "batch/label_ids": np.array([10, 12, 99]),
+        },
+    ]
+    result = _assemble({}, rows, ("label_ids",))
+    assert result.indices.tolist() == [0, 1, 2, 3]
+    assert result.labels["label_ids"].tolist() == [10, 11, 12, 13]
+    # The first batch was shorter: its rows are padded with zeros.
+    assert result.predictions["logits"].tolist() == [
+        [0, 7],
+        [1, 0],
+        [2, 7],
+        [3, 0],
+    ]
+    rows[1]["batch/example_index"][0] = 3
+    with pytest.raises(UserError, match="3 came twice"):
+        _assemble({}, rows, ("label_ids",))

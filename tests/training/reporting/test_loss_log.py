@@ -1,7 +1,9 @@
-"""Where a run has left the unigram plateau."""
+"""The log is cut and read; where a run has left the unigram plateau."""
 
 import numpy as np
+import pytest
 
+from common.errors import UserError
 from training.reporting import loss_log
 from training.reporting.loss_log import LossLog
 
@@ -33,3 +35,22 @@ def test_losses_of_pairs_do_not_count(tmp_path):
     assert loss_log.plateau_end(folder, 6.5) == 20
     names, rows = loss_log.read(folder)
     assert names[0] == "loss" and not rows[:, 1].any()
+
+
+def test_the_log_is_cut_to_the_restored_step(tmp_path):
+    log = LossLog(str(tmp_path), 0)
+    rows = np.array([[1.5, 0.1], [1.25, 0.1], [1 / 3, 0.1]], np.float32)
+    log.append(1, ["loss", "rate"], rows)
+    log.append(4, ["loss", "rate"], rows)
+    with open(log.path, "a") as f:
+        f.write("7\t0.12")  # killed while writing
+    LossLog(str(tmp_path), 4).append(5, ["loss", "rate"], rows[:1])
+    names, found = loss_log.read(str(tmp_path))
+    assert names == ["loss", "rate"]
+    assert found[:, 0].tolist() == [1, 2, 3, 4, 5]
+    assert np.float32(found[2, 1]) == np.float32(1 / 3)
+    with pytest.raises(UserError, match="columns"):
+        LossLog(str(tmp_path), 4).append(5, ["loss"], rows[:, :1])
+    # A run that starts anew leaves nothing of an earlier one.
+    LossLog(str(tmp_path), 0)
+    assert (tmp_path / "losses.tsv").read_text() == ""

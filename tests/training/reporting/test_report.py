@@ -3,7 +3,6 @@
 import time
 from types import SimpleNamespace
 
-from training.optim.variable_groups import build_groups, describe
 from training.reporting import report
 from training.run_options import OptimizerOptions
 
@@ -44,28 +43,3 @@ def test_the_line_of_the_optimizer_names_it():
         line = report._optimizer_line(OptimizerOptions(**options))
         assert line.startswith(f"optimizer    {name}"), line
     assert line.endswith("decay 0.1, epsilon 1e-08, clipped at 1")
-
-
-def test_what_is_updated_alike_is_one_line_of_the_table():
-    """Without weight decay a layer's biases are updated as its kernels."""
-    names = [
-        f"model/transformer/layer_{i}/ff/layer_1/{part}"
-        for i in range(2)
-        for part in ("kernel", "bias")
-    ]
-
-    def places(**options):
-        options = OptimizerOptions(**options)
-        groups = build_groups(names, 2, options)
-        sizes = dict.fromkeys(names, 3)
-        lines = describe(groups, sizes, options)
-        return [line.split("variables")[0].split() for line in lines]
-
-    once = [["layer", "0", "2"], ["layer", "1", "2"]]
-    assert places() == once
-    assert places(freeze_layers=1, weight_decay=0.1) == [
-        once[0],
-        *[["layer", "1", "1"]] * 2,
-    ]
-    twice = [["layer", i, "1"] for i in "0011"]
-    assert places(weight_decay=0.1) == twice

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data.finetuning.features import tokens
-from tests.data import builds
+from tests.helpers.runs import builds
 
 
 class Letters:

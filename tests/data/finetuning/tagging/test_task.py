@@ -10,7 +10,7 @@ from data.finetuning.features import tokens
 from data.finetuning.options import FeatureOptions
 from data.finetuning.tagging import task
 from data.finetuning.tagging.examples import TaggedText
-from tests.data import builds
+from tests.helpers.runs import builds
 
 EXAMPLE = TaggedText("0", "ab c", ((0, 2),), ("X",), False, "f:1")
 

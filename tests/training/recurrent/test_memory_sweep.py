@@ -1,4 +1,4 @@
-"""run_lm.py --mode=sweep, sliding evaluation, and losses by context."""
+"""run_lm.py --mode=sweep: rising memory, sliding evaluation, losses by context."""
 
 import dataclasses
 import json
@@ -177,3 +177,44 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="--sweep_max=7 is less than"):
         less = dataclasses.replace(longest, sweep_max=7)
         memory_sweep.sweep(planted, less, 8)
+
+
+def test_a_model_bound_to_its_segment_has_one_point(monkeypatch, tmp_path):
+    planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 60.0)
+    planted._config = planted._config.replace(encoding="absolute", mem_len=0)
+    options = CausalLMOptions("data", mode="sweep")
+    (only,) = memory_sweep.sweep(planted, options, 8)
+    assert (only.mem_len, only.attention_len, only.predicted) == (0, 12, 90)
+    folder = tmp_path / "sweep_valid"  # beside the model
+    rows = (folder / "sweep.tsv").read_text().splitlines()
+    assert len(rows) == 2 and rows[1].startswith("0\t12\t")
+    assert any("nothing to raise" in line for line in planted.said)
+    assert f"wrote {folder / 'sweep.tsv'}" in planted.said
+
+
+def test_a_split_without_tokens_has_no_perplexity(monkeypatch, tmp_path):
+    planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 60.0)
+    empty = EvalResult({"lm_loss": 0.0}, {}, {}, None, {"lm_loss": 0.0}, 0.2)
+    monkeypatch.setattr(memory_sweep.loop, "evaluate", lambda *a: empty)
+    options = CausalLMOptions("data", mode="sweep", sweep_dir=str(tmp_path))
+    with pytest.raises(UserError, match="holds no token to predict"):
+        memory_sweep.sweep(planted, options, 8)
+
+
+def test_the_best_point_is_the_shortest_that_is_not_beaten():
+    def point(attention_len, perplexity):
+        return memory_sweep.Point(
+            *(1, attention_len, -1, True, 0.0, perplexity, 0.0, 9)
+        )
+
+    rising = [
+        point(20, 52.0),
+        point(33, 50.2),
+        point(41, 50.0),
+        point(57, 50.1),
+    ]
+    for gain, wanted in ((0.0, 41), (0.005, 33), (0.1, 20)):
+        assert memory_sweep.best(rising, gain).attention_len == wanted
+    # Of points that see as far the better one.
+    clamped = [point(33, 50.2), point(33, 50.1), point(41, 50.0)]
+    assert memory_sweep.best(clamped, 0.005) is clamped[1]

@@ -1,4 +1,4 @@
-"""Losses and metrics of the objectives by hand; models that give constants."""
+"""The loss of the query stream by hand; what its model is called with."""
 
 import types
 
@@ -7,14 +7,15 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig, losses
-from modeling.heads.question_answering import SpanTrainingOutput
-from training.objectives import finetuning as finetune
-from training.objectives.permutation_lm import PretrainingObjective
+from training.objectives.permutation_lm import (
+    PretrainingObjective,
+    order_arguments,
+)
 
 CONFIG = XLNetConfig(
     vocab_size=7, d_model=4, n_layer=1, n_head=1, d_head=2, d_inner=3
 )
-B, T, P, V, Y = 3, 4, 2, 7, 5
+B, T, P, V = 3, 4, 2, 7
 ROWS = np.array([1.0, 1.0, 0.0], np.float32)  # the last row is padding
 RNG = np.random.default_rng(8)
 
@@ -22,100 +23,6 @@ RNG = np.random.default_rng(8)
 def log_softmax(x):
     x = np.asarray(x, np.float64)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
-def sigmoid_loss(logits, labels):
-    logits = np.asarray(logits, np.float64)
-    return np.log1p(np.exp(logits)) - labels * logits
-
-
-def outcome(objective, output, **batch):
-    """(loss sum, weight sum, metrics as sum and count)."""
-    inputs = {name: np.zeros((B, T), np.int32) for name in finetune.INPUTS}
-    batch = {k: tf.constant(v) for k, v in (inputs | batch).items()}
-    batch["example_weight"] = tf.constant(ROWS)
-    result = objective.loss(lambda *a, **k: output, batch, None, False, None)
-    metrics = {
-        name: [float(x) for x in pair] for name, pair in result.metrics.items()
-    }
-    return float(result.loss_sum), float(result.weight_sum), metrics
-
-
-def test_classes():
-    logits = RNG.normal(size=(B, Y)).astype(np.float32)
-    labels = np.array([2, int(logits[1].argmax()), int(logits[2].argmax())])
-    labels[0] = (logits[0].argmax() + 1) % Y
-    loss, weight, metrics = outcome(
-        finetune.ClassificationObjective(CONFIG),
-        logits,
-        label_ids=labels.astype(np.int32),
-    )
-    rows = -log_softmax(logits)[np.arange(B), labels]
-    assert loss == pytest.approx(rows[:2].sum(), rel=1e-5)
-    assert weight == 2
-    assert metrics == {"accuracy": [1.0, 2.0]}
-
-
-def test_independent_labels():
-    logits = RNG.normal(size=(B, Y)).astype(np.float32)
-    labels = RNG.integers(0, 2, (B, Y)).astype(np.float32)
-    loss, weight, metrics = outcome(
-        finetune.MultiLabelObjective(CONFIG), logits, label_ids=labels
-    )
-    assert loss == pytest.approx(
-        sigmoid_loss(logits, labels).mean(-1)[:2].sum(), rel=1e-5
-    )
-    assert (weight, metrics) == (2, {})
-
-
-def test_a_value():
-    logits = np.array([[1.5], [-2.0], [9.0]], np.float32)
-    labels = np.array([1.0, 1.0, 1.0], np.float32)
-    loss, weight, metrics = outcome(
-        finetune.RegressionObjective(CONFIG), logits, label_ids=labels
-    )
-    assert (loss, weight, metrics) == (0.25 + 9.0, 2, {})
-
-
-def test_tokens_of_class_0_count_and_those_without_a_label_do_not():
-    logits = RNG.normal(size=(B, T, Y)).astype(np.float32)
-    labels = np.array([[0, -1, 4, 1], [-1, 0, 3, -1], [1, 1, 1, 1]], np.int32)
-    loss, weight, metrics = outcome(
-        finetune.TokenClassificationObjective(CONFIG), logits, label_ids=labels
-    )
-    counted = (labels >= 0) & (ROWS[:, None] > 0)
-    found = np.take_along_axis(
-        log_softmax(logits), np.maximum(labels, 0)[..., None], -1
-    )[..., 0]
-    assert loss == pytest.approx(-found[counted].sum(), rel=1e-5)
-    assert weight == counted.sum() == 5
-    right = (logits.argmax(-1) == labels)[counted].sum()
-    assert metrics == {"accuracy": [right, 5.0]}
-
-
-@pytest.mark.parametrize("answerability", [True, False])
-def test_spans(answerability):
-    start, end = (log_softmax(RNG.normal(size=(B, T))) for _ in range(2))
-    cls = RNG.normal(size=B).astype(np.float32)
-    starts, ends = np.array([1, 0, 2], np.int32), np.array([3, 2, 3], np.int32)
-    impossible = np.array([0.0, 1.0, 1.0], np.float32)
-    loss, weight, metrics = outcome(
-        finetune.SpanObjective(CONFIG, answerability=answerability),
-        SpanTrainingOutput(
-            *(tf.constant(x, tf.float32) for x in (start, end, cls))
-        ),
-        paragraph_mask=np.ones((B, T), np.int32),
-        cls_index=np.array([3, 3, 3], np.int32),
-        start_positions=starts,
-        end_positions=ends,
-        is_impossible=impossible,
-    )
-    row = np.arange(B)
-    wanted = -0.5 * (start[row, starts] + end[row, ends])
-    if answerability:
-        wanted += 0.5 * sigmoid_loss(cls, impossible)
-    assert loss == pytest.approx(wanted[:2].sum(), rel=1e-5)
-    assert (weight, metrics) == (2, {})
 
 
 class LanguageModel:
@@ -206,4 +113,31 @@ def test_position_0_is_no_target_where_a_slot_is_unused():
         [0, 1, 0, 1],
         [0, 0, 1, 0],
         [0, 1, 1, 0],
+    ]
+
+
+def test_materialized_orders_are_taken_as_they_are():
+    """`perm_mask` and `target_mapping` win over ranks and positions."""
+    batch = pretraining_batch()
+    given = {
+        "perm_mask": tf.ones([B, T, T]),
+        "target_mapping": tf.zeros([B, P, T]),
+    }
+    found = order_arguments(batch | given)
+    assert found.keys() == given.keys()
+    assert all(found[name] is given[name] for name in given)
+    ranks = order_arguments(batch)
+    assert set(ranks) == {"ranks", "is_target", "target_positions"}
+    assert ranks["ranks"] is batch["ranks"]
+
+
+def test_a_target_that_two_slots_name_is_one():
+    batch = pretraining_batch()
+    batch["target_positions"] = tf.constant([[1, 1], [2, 2], [0, 3]])
+    batch["target_weights"] = tf.constant([[1.0, 1.0], [0.0, 0.0], [2.5, 0.0]])
+    found = order_arguments(batch)["is_target"]
+    assert found.numpy().tolist() == [
+        [0, 1, 0, 0],
+        [0, 0, 0, 0],
+        [1, 0, 0, 0],
     ]

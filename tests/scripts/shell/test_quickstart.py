@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import commands
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.slow
 
 

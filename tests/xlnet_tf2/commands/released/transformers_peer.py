@@ -1,6 +1,6 @@
 """Run by a Python with transformers: what it says of folders that we wrote.
 
-    PYTHON tests/commands/released/transformers_peer.py < jobs.json > answers.json
+    PYTHON tests/xlnet_tf2/commands/released/transformers_peer.py < jobs.json > answers.json
 
 Imports nothing of the project. A job has `folder`, `task` and `texts`; a text is
 a string or, for "ids" and "span", a pair.

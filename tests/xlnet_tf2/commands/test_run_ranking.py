@@ -14,7 +14,7 @@ from tests.training.finetuning.ranking import toy
 from tests.training.finetuning.ranking.ranking_runs import contents
 
 pytestmark = pytest.mark.shared
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def command(folder, *flags):

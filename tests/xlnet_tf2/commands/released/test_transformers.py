@@ -68,7 +68,7 @@ def _python() -> str:
 
 @pytest.fixture(scope="module")
 def ask():
-    """Jobs -> answers of `tests/commands/released/transformers_peer.py`."""
+    """Jobs -> answers of `tests/xlnet_tf2/commands/released/transformers_peer.py`."""
     python = _python()
 
     def run(jobs):

@@ -11,8 +11,8 @@ import sentencepiece
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions
 from tests import conftest
-from tests.data import builds
 from tests.helpers import commands
+from tests.helpers.runs import builds
 from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
@@ -88,7 +88,12 @@ def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
     """One child process with four logical CPUs runs every variant."""
     write_task(tmp_path)
     done = commands.run(
-        *("-m", "tests.commands.test_run_classifier", tmp_path, spiece_model)
+        *(
+            "-m",
+            "tests.xlnet_tf2.commands.test_run_classifier",
+            tmp_path,
+            spiece_model,
+        )
     )
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads((tmp_path / "results.json").read_text())

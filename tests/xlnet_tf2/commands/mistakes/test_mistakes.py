@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import commands
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 pytestmark = pytest.mark.slow
 
 

@@ -1,0 +1,58 @@
+"""The command that turns text into token streams."""
+
+import json
+
+import pytest
+
+from common.errors import UserError
+from data import create_lm_data
+from data.language_modeling.options import LMDataOptions
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Builds from two splits; its last line."""
+    for name, text in (
+        ("train", "the cat sat\non the mat\n" * 9),
+        ("valid", "the mat sat\n"),
+    ):
+        (tmp_path / f"{name}.txt").write_text(text)
+
+    def run(**changes):
+        values = {
+            "output_dir": str(tmp_path / "out"),
+            "train_glob": str(tmp_path / "train.txt"),
+            "valid_glob": str(tmp_path / "valid.txt"),
+            "record_tokens": 16,
+        }
+
+        def build(kind):
+            assert kind is LMDataOptions
+            return kind(**(values | changes))
+
+        monkeypatch.setattr(create_lm_data.flag_values, "build", build)
+        create_lm_data.main()
+        return capsys.readouterr().out.splitlines()[-1]
+
+    return run
+
+
+def content(folder):
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_last_line_counts_the_files_that_are_there(command, tmp_path):
+    out = tmp_path / "out"
+    line = command()
+    before = content(out)
+    files = json.loads(before["manifest.json"])["files"]
+    assert line == f"{out}: {len(files)} record files"
+    assert {file["name"] for file in files} <= before.keys()
+    assert {file["split"] for file in files} == {"train", "valid"}
+    # The same command again changes nothing, others are refused.
+    assert command() == line and content(out) == before
+    with pytest.raises(
+        UserError, match="a build of other parameters: .*lower_c"
+    ):
+        command(lower_case=True)
+    assert content(out) == before

@@ -1,0 +1,125 @@
+"""run.json: what a resumed run must be equal in, and what it says else."""
+
+import json
+import subprocess
+
+import pytest
+
+from common.errors import UserError
+from training.jobs.pretrain_options import PretrainOptions
+from training.reporting import run_record
+
+
+def test_changed_facts_are_refused_or_noted(tmp_path):
+    folder = str(tmp_path)
+    arguments = ({"a": 1}, {"data": "x", "seed": 1}, {"replicas": 1})
+    assert run_record.update(folder, *arguments, resuming=False) == []
+    must, should = {"data": "x", "seed": 1}, {"replicas": 4}
+    notes = run_record.update(folder, {}, must, should, resuming=True)
+    assert len(notes) == 1 and "`replicas` wanted 4, found 1" in notes[0]
+    with pytest.raises(UserError, match="`data` wanted y, found x"):
+        run_record.update(folder, {}, {"data": "y"}, {}, resuming=True)
+    # Without a checkpoint there is nothing to stay equal to.
+    run_record.update(folder, {}, {"data": "y"}, {}, resuming=False)
+
+
+def test_a_resumed_run_keeps_its_objective(tmp_path):
+    def start(folder, resuming=True, flags=None, **what):
+        must = PretrainOptions("records", **what).must_match()
+        return run_record.update(
+            str(folder), flags or {}, must, {}, resuming=resuming
+        )
+
+    start(tmp_path, resuming=False, target_order="forward")
+    with pytest.raises(UserError, match="`target_order` wanted random, found"):
+        start(tmp_path)
+    start(tmp_path, target_order="forward")
+    # An older run.json lacks what was not given.
+    old, path = tmp_path / "old", tmp_path / "old" / "run.json"
+    old.mkdir()
+    path.write_text('{"must_match": {"data": "x"}, "starts": [{}]}')
+    for name, value, found in (
+        ("mlm_stream", "query", "content"),
+        ("resample_targets", True, False),
+    ):
+        with pytest.raises(UserError, match=f"`{name}` wanted .*found {found}"):
+            start(old, **{name: value})
+    notes = run_record.update(
+        str(old), {}, {}, {"min_batch_size": 4}, True, write=False
+    )
+    assert "`min_batch_size` wanted 4, found 0: the run continues" in notes[0]
+    start(old)
+    # What it was read with stands among its flags.
+    path.write_text('{"flags": {"resample_targets": true}, "starts": [{}]}')
+    start(old, resample_targets=True)
+
+
+def test_every_start_is_added_and_a_dry_one_writes_nothing(tmp_path):
+    folder, path = str(tmp_path), tmp_path / "run.json"
+    run_record.update(folder, {"a": 1}, {"x": 1}, {}, False, write=False)
+    assert not path.exists()
+    for resuming in (False, True, True):
+        run_record.update(folder, {"a": 1}, {"x": 1}, {"y": 2}, resuming)
+    record = json.loads(path.read_text())
+    assert (record["flags"], record["should_match"]) == ({"a": 1}, {"y": 2})
+    assert len(record["starts"]) == 3
+    assert set(run_record.versions()) > {"tensorflow", "tf_keras", "numpy"}
+    for start in record["starts"]:
+        assert start["versions"] == run_record.versions()
+        assert start["devices"] == run_record.devices()
+    # A run that begins again has one start.
+    run_record.update(folder, {}, {"x": 9}, {}, resuming=False)
+    record = json.loads(path.read_text())
+    assert len(record["starts"]) == 1 and record["must_match"] == {"x": 9}
+
+
+def test_a_resumed_run_without_its_record_is_told_so(tmp_path):
+    must = {"seed": 1, "data": "x", "objective": "mlm"}
+    (note,) = run_record.update(str(tmp_path), {}, must, {}, resuming=True)
+    assert note.startswith(f"{tmp_path / 'run.json'} is missing or says")
+    assert "whether `data`, `objective` and `seed` are those of" in note
+    (note,) = run_record.update(
+        str(tmp_path / "b"), {}, {"seed": 1}, {}, resuming=True, write=False
+    )
+    assert "whether `seed` are" in note
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("starts", {}, "starts: wanted list, found dict; move the file away"),
+        ("flags", [1], "flags: wanted dict, found list; move the file away"),
+        ("must_match", "x", "must_match: wanted dict, found str; move"),
+    ],
+)
+def test_a_damaged_record_names_its_field(tmp_path, name, value, message):
+    (tmp_path / "run.json").write_text(json.dumps({name: value}))
+    with pytest.raises(UserError, match=f"run.json: {message}"):
+        run_record.update(str(tmp_path), {}, {"x": 1}, {}, resuming=True)
+
+
+def test_tuples_are_equal_to_the_lists_that_were_saved(tmp_path):
+    folder = str(tmp_path)
+    run_record.update(folder, {}, {"shape": (2, 3)}, {}, resuming=False)
+    again = {"shape": (2, 3)}
+    assert run_record.update(folder, {}, again, {}, resuming=True) == []
+    with pytest.raises(UserError, match=r"`shape` wanted \[2, 4\], found \["):
+        run_record.update(folder, {}, {"shape": (2, 4)}, {}, resuming=True)
+
+
+def test_the_revision_says_whether_the_tree_was_changed(monkeypatch):
+    """None without git, or where the sources lie in no repository."""
+    changed = [" M common/files.py"]
+
+    def git(command, **options):
+        if not changed:
+            raise subprocess.CalledProcessError(128, command)
+        out = "abc1\n" if "rev-parse" in command else changed[0]
+        return subprocess.CompletedProcess(command, 0, stdout=out)
+
+    monkeypatch.setattr(run_record.subprocess, "run", git)
+    assert run_record.git_revision() == "abc1+"
+    changed[0] = ""
+    assert run_record.git_revision() == "abc1"
+    changed.clear()
+    assert run_record.git_revision() is None
