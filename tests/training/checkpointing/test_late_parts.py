@@ -10,9 +10,12 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
+from modeling import XLNetConfig
 from tests.helpers.runs import toy
 from training import loop
 from training.checkpointing.run_state import open_run
+from training.objectives.build import build_objective
+from training.objectives.multi_task import MultiTaskObjective, TaskPart
 
 OPTIMIZER = toy.run_options("x").optimizer
 
@@ -123,6 +126,28 @@ def test_a_loss_scale_that_counted_no_overflows_counts_them_from_now(run):
     state.checkpoints.save(6)
     again = _open_in_float16(run)
     assert int(again.learner.loss_scale.skipped) == 3 and not again.notes
+
+
+def test_updates_of_tasks_that_were_not_counted_begin_at_the_step(tmp_path):
+    config = XLNetConfig(
+        vocab_size=20, d_model=8, n_layer=1, n_head=2, d_head=4, d_inner=12
+    )
+    parts = [
+        TaskPart(
+            name,
+            build_objective("classification", config, num_labels=2),
+            6,
+        )
+        for name in "ab"
+    ]
+    options = toy.run_options(tmp_path / "m")
+    state = open_run(MultiTaskObjective(config, parts), options)
+    del state.learner.optimizer.state.turns  # as of an earlier version
+    state.learner.optimizer.step.assign(3)
+    state.checkpoints.save(3)
+    again = open_run(MultiTaskObjective(config, parts), options)
+    assert again.learner.optimizer.turns.numpy().tolist() == [3, 3]
+    assert _noted(again.notes, "updates of each task are counted from step 3")
 
 
 def test_another_optimizer_goes_on(run):

@@ -1,5 +1,7 @@
 """Windows of a file: cached, made by workers, too narrow."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,20 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import windows as squad_windows
+
+
+def test_folders_of_before_answer_end_keep_their_hash():
+    """The number was written by version 1502c30."""
+    question = squad_examples.SquadQuestion(
+        "1", "What tower?", 0, ("green tower",), 29, True, answer_end=40
+    )
+    paragraph = "the red river e\u0301a fl\u00f3ws by a green tower"
+    file = squad_examples.SquadFile((paragraph,), (question,), False)
+    wanted = "e584377eb345366921cb93223599655fb1d49cb98a1a14e939e69354b8bd4d38"
+    assert squad_windows.hash_file(file) == wanted
+    longer = dataclasses.replace(question, answer_end=41)
+    other = squad_examples.SquadFile((paragraph,), (longer,), False)
+    assert squad_windows.hash_file(other) != wanted
 
 
 @pytest.mark.shared
