@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.text.lm_vocabulary import PieceVocabulary
 from data.text.tokenizer import Tokenizer
 from serving import score
 from serving.generation.causal_scoring import CausalScorer
@@ -61,12 +62,10 @@ def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "rule, line_end, context, tokens, pieces",
     [
-        (EOS, True, 0, 4, ["a", "b", "a", "<eos>"]),
         (EOS, True, 2, 4, ["b", "a", "<eos>"]),
         (EOS, False, 2, 3, ["b", "a"]),
         # Without the end of a line the first token has no log-probability.
         (OPEN, True, 0, 3, ["b", "a"]),
-        (OPEN, True, 2, 3, ["b", "a"]),
         (OPEN, True, 4, 3, ["a"]),
         (OPEN, True, 99, 3, []),
     ],
@@ -122,3 +121,22 @@ def test_options_of_the_other_kind_of_model_are_refused(monkeypatch):
     options = ScoreOptions(("a", " "))
     with pytest.raises(UserError, match=r"--text\[1\]: the text is empty"):
         run(monkeypatch, options, None, True)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_text_without_pieces_is_scored(
+    monkeypatch, capsys, spiece_model, causal
+):
+    """A zero-width space is no white space, and has no piece."""
+    tokenizer = Tokenizer(spiece_model)
+    lm = LanguageModel(make_model(n_layer=1), tokenizer)
+    if causal:
+        vocabulary = PieceVocabulary(spiece_model, "none")
+        toy = asked(*OPEN, vocab_size=vocabulary.size)
+        lm = toy._replace(vocabulary=vocabulary)
+    assert tokenizer.encode("\u200b") == []
+    run(monkeypatch, ScoreOptions(("\u200b",)), lm, causal)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tokens"], found["scored_tokens"]) == (0, 0)
+    assert found["log_probs"] == [0.0] and found["perplexity"] == 1.0

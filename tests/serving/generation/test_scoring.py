@@ -74,3 +74,16 @@ def test_memory_holds_the_inputs_of_the_last_tokens():
         other[place] = 25
         moved = scorer.score(other, "left_to_right", 0).log_probs[4:]
         assert (np.abs(moved - plain).max() > 1e-4) == matters, place
+
+
+@pytest.mark.parametrize("memory_len", [0, 4])
+def test_a_text_without_tokens_has_the_probability_one(memory_len):
+    """The empty product, under its one order."""
+    scorer = Scorer(make_model(vocab_size=30, n_layer=1), 3, memory_len)
+    nothing = np.zeros(0, np.int32)
+    found = scorer.score(nothing, "random", 1)
+    assert (found.total, found.log_probs.shape, found.orders) == (0, (0,), [])
+    assert scorer.all_orders(nothing).shape == (1, 0)
+    # Nor has one whose tokens are all given.
+    given = scorer.score(np.array([4, 9, 12, 7]), "left_to_right", 0, 4)
+    assert given.total == 0 and len(given.log_probs) == 0
