@@ -120,7 +120,9 @@ def _left_to_right(
         lm.vocabulary.encode_line(text, options.score_line_end)
         for text in texts
     ]
-    longest = min(options.max_seq_length, max(len(ids) for ids, _ in rows))
+    # A text may have no pieces, and a segment has one at least.
+    longest = max(1, *(len(ids) for ids, _ in rows))
+    longest = min(options.max_seq_length, longest)
     scorer = CausalScorer(lm.model, lm.segment_len(longest))
     scores = scorer.score([ids for ids, _ in rows])
     for text, (ids, scored), log_probs in zip(texts, rows, scores, strict=True):

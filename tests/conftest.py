@@ -132,7 +132,7 @@ def pytest_collection_finish():
     """Collections of garbage pass over what is loaded, and come less often.
 
     Exports are compared in forks: a fresh process imports TensorFlow for five
-    seconds. tests/serving/export/test_export.py starts such a one.
+    seconds. tests/serving/export/test_exporter.py starts such a one.
     """
     if exporter := sys.modules.get("serving.export.exporter"):
         exporter.sys = _Forks()

@@ -63,7 +63,8 @@ def check_numbers(
         low, high = int(array.min()), int(array.max())
         if low < INT32[0] or high > INT32[1]:
             raise UserError(f"{where}: a number does not fit 32 bits")
-    array = array.astype(dtype)
+    with np.errstate(over="ignore"):  # the next line says it in words
+        array = array.astype(dtype)
     if not np.isfinite(array).all():
         raise UserError(f"{where}: a number is not finite in {dtype}")
     return array

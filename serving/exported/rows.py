@@ -37,7 +37,8 @@ def format_row(
         if name in lengths:
             cell = cell[: lengths[name]]
         cell = plain(cell)
-        if name == "probabilities" and len(labels) == len(cell):
+        # Without labels an empty list stays a list: that of no masks.
+        if name == "probabilities" and labels and len(labels) == len(cell):
             cell = dict(zip(labels, cell, strict=True))
         result[name] = cell
     return result

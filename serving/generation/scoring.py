@@ -59,7 +59,8 @@ class Scorer:
         rng = np.random.default_rng(seed & 0xFFFFFFFF)
         config = self.model.config
         memory = tf.zeros([config.n_layer, 1, 0, config.d_model])
-        log_probs, orders = [], []
+        # A text may have no pieces: a zero-width space has none.
+        log_probs, orders = [np.zeros(0, np.float32)], []
         for begin in range(0, len(ids), self.segment_len):
             part = ids[begin : begin + self.segment_len]
             given = min(max(context - begin, 0), len(part))

@@ -117,8 +117,9 @@ def choose(options, windows, found: Candidates, paragraph):
     valid = score > worst
     text, first = _texts(paragraph, first, last, valid)
     fresh = valid & ~_seen_before(text, valid)
-    # The first n that are fresh, in order; then empty ones.
-    rank = tf.where(fresh, tf.cumsum(tf.cast(fresh, tf.int32), 1) - 1, keep)
+    # The first n that are fresh, in order; then empty ones. Others have the
+    # rank of no slot, also where there are fewer candidates than slots.
+    rank = tf.where(fresh, tf.cumsum(tf.cast(fresh, tf.int32), 1) - 1, -1)
     slots = tf.range(options.n_best_size)[tf.newaxis, :, tf.newaxis]
     hit = tf.equal(rank[:, tf.newaxis], slots)  # [B, n, X]
     there = tf.reduce_any(hit, 2)

@@ -1,264 +1,59 @@
-"""Batch prediction: order, resume, bad rows; with a model that counts."""
+"""The command reads an export, says which, and answers texts or a file."""
 
-import gzip
 import json
-import os
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
-from serving.exported import answering, rows
+from serving import predict
 from serving.options import PredictOptions
-from serving.saved_model import SavedModel
-from tests.helpers.holding import another_process_holds
-from tests.serving.fake_models import FakeModel, answers, options
+from tests.serving.exported.fake_models import answers
+from tests.serving.exported.saved_graphs import save
 
 
-def test_order_and_batches(tmp_path):
-    lines = ["x" * (i % 7 + 1) for i in range(10)]
-    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
-    model = FakeModel()
-    assert answering.predict_file(model, options(tmp_path)) == 10
-    assert [a["length"] for a in answers(tmp_path)] == list(map(len, lines))
-    assert model.calls == [3, 3, 3, 1]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
-    with pytest.raises(UserError, match="exists and is complete"):
-        answering.predict_file(model, options(tmp_path))
+def counting(times):
+    """An export's function: so many times the bytes of a text."""
+    return lambda text: {"n": tf.strings.length(text) * times}
 
 
-def test_two_processes_do_not_share_an_output(tmp_path):
-    (tmp_path / "in.txt").write_text("a\nb\n")
-    out = tmp_path / "out.jsonl"
-    with another_process_holds(out, is_folder=False) as other:
-        with pytest.raises(UserError, match=f"in use by process {other.pid} "):
-            answering.predict_file(FakeModel(), options(tmp_path))
-    assert answering.predict_file(FakeModel(), options(tmp_path)) == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """A folder with the versions 2 and 10 of an export that counts bytes."""
+    folder = tmp_path_factory.mktemp("export")
+    for version in (2, 10):
+        save(folder / str(version), counting(version))
+    return folder
 
 
-def test_a_stopped_run_goes_on(tmp_path):
-    lines = ["x" * (i + 1) for i in range(8)]
-    (tmp_path / "in.txt").write_text("\n".join(lines))
-
-    class Stopped(Exception):
-        pass
-
-    class Stopping(FakeModel):
-        def __call__(self, inputs):
-            if len(self.calls) == 2:
-                raise Stopped
-            return super().__call__(inputs)
-
-    with pytest.raises(Stopped):
-        answering.predict_file(Stopping(), options(tmp_path))
-    partial = tmp_path / "out.jsonl.partial"
-    # A kill may leave half a line.
-    partial.write_bytes(partial.read_bytes() + b'{"leng')
-    model = FakeModel()
-    assert answering.predict_file(model, options(tmp_path)) == 2
-    assert [a["length"] for a in answers(tmp_path)] == list(range(1, 9))
+def run(monkeypatch, options):
+    monkeypatch.setattr(predict.flag_values, "build", lambda _: options)
+    predict.main()
 
 
-def test_another_input_does_not_go_on(tmp_path):
-    (tmp_path / "in.txt").write_text("a\nb\nc\nd\n\nb\n")
-    with pytest.raises(UserError, match=r"in.txt:5: text: the text is empty"):
-        answering.predict_file(FakeModel(), options(tmp_path))
-    (tmp_path / "in.txt").write_text("a\nb\nc\nd\nb\nb\n")
-    with pytest.raises(UserError, match="has 3 answers of another run"):
-        answering.predict_file(FakeModel(), options(tmp_path))
+def test_texts_are_answered_by_the_newest_version(export, monkeypatch, capsys):
+    run(monkeypatch, PredictOptions(str(export), ("a", "bcd")))
+    said = capsys.readouterr()
+    assert [json.loads(x) for x in said.out.splitlines()] == [
+        {"n": 10},
+        {"n": 30},
+    ]
+    assert str(export / "10") in said.err  # the weights, beside the answers
 
 
-def test_a_failed_command_leaves_nothing_in_the_way(tmp_path):
-    """Where no row was answered; not even what a killed one left."""
-    partial = tmp_path / "out.jsonl.partial"
-    for left in ("", '{"leng', None):
-        if left is not None:  # of a killed run of another input
-            partial.write_text(left)
-            (tmp_path / "out.jsonl.partial.json").write_text('{"a": 1}')
-        (tmp_path / "in.txt").write_text("a\n\nb\n")
-        with pytest.raises(UserError, match="in.txt:2: .* is empty"):
-            answering.predict_file(FakeModel(), options(tmp_path))
-        assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
-    (tmp_path / "in.txt").write_text("a\nb\n")
-    assert answering.predict_file(FakeModel(), options(tmp_path)) == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
-
-
-def test_a_file_without_rows_leaves_nothing(tmp_path):
-    (tmp_path / "in.txt").write_text("")
-    with pytest.raises(UserError, match="holds no row"):
-        answering.predict_file(FakeModel(), options(tmp_path))
-    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
-
-
-def test_a_damaged_record_is_one_line(tmp_path):
-    (tmp_path / "in.txt").write_text("a\n")
-    (tmp_path / "out.jsonl.partial").write_text("{}\n")
-    (tmp_path / "out.jsonl.partial.json").write_text("{")
-    with pytest.raises(UserError, match="partial.json is not valid JSON"):
-        answering.predict_file(FakeModel(), options(tmp_path))
-
-
-@pytest.mark.parametrize("plant", [os.symlink, os.link])
-def test_planted_answers_harm_no_other_file(tmp_path, plant):
-    victim, partial = tmp_path / "victim", tmp_path / "out.jsonl.partial"
-    victim.write_text("mine")
-    plant(victim, partial)
-    (tmp_path / "in.txt").write_text("a\n")
-    with pytest.raises(UserError, match="partial is a link: .*remove it"):
-        answering.predict_file(FakeModel(), options(tmp_path))
-    assert victim.read_text() == "mine"
-    assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_another_model_in_the_same_place_does_not_go_on(tmp_path):
-    model = FakeModel()
-    model.version_dir = str(tmp_path / "1")
-    (tmp_path / "1" / "variables").mkdir(parents=True)
-    weights = tmp_path / "1" / "variables" / "variables.index"
-    weights.write_bytes(b"one")
-    (tmp_path / "in.txt").write_text("a\nb\nc\nd\n\nb\n")
-    for _ in range(2):  # the same model goes on
-        with pytest.raises(UserError, match="the text is empty"):
-            answering.predict_file(model, options(tmp_path))
-    weights.write_bytes(b"two")
-    with pytest.raises(UserError, match=r"another run \(different: weights\)"):
-        answering.predict_file(model, options(tmp_path))
-
-
-def test_bad_rows_are_answered_in_place(tmp_path):
-    (tmp_path / "in.txt").write_text("a\n\nb\x00\nccc\n" + "x" * 30 + "\n")
-    chosen = options(tmp_path, skip_bad_rows=True, max_chars=10)
-    answering.predict_file(FakeModel(), chosen)
-    found = answers(tmp_path)
-    assert [a.get("length") for a in found] == [1, None, None, 3, None]
-    assert "in.txt:2" in found[1]["error"] and "NUL" in found[2]["error"]
-
-
-def test_formats(tmp_path):
-    model = FakeModel("text_a", "text_b")
-    (tmp_path / "in.tsv").write_text("one\ttwo\nthree\tfour\n")
-    answering.predict_file(model, options(tmp_path, "in.tsv"))
-    assert [a["length"] for a in answers(tmp_path)] == [3, 5]
-    (tmp_path / "bad.tsv").write_text("one\n")
-    with pytest.raises(UserError, match="wanted 2 columns"):
-        answering.predict_file(
-            model, options(tmp_path, "bad.tsv", output_file="")
-        )
-    # Rows with lists of different lengths cannot share a tensor.
-    model = FakeModel("passage", "question", "options")
-    texts = [["a", "b"], ["a", "b", "c"], ["c", "d"]]
-    with gzip.open(tmp_path / "in.jsonl.gz", "wt") as f:
-        for i, some in enumerate(texts):
-            row = {"passage": "p" * (i + 1), "question": "q", "options": some}
-            f.write(json.dumps(row) + "\n")
-    found = options(
-        tmp_path, "in.jsonl.gz", output_file=str(tmp_path / "o.jsonl")
+def test_a_file_is_answered_row_by_row(export, monkeypatch, tmp_path, capsys):
+    source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("ab\ncdefg\n")
+    options = PredictOptions(
+        str(export / "2"), (), str(source), str(target), batch_size=1
     )
-    answering.predict_file(model, found)
-    assert [a["length"] for a in answers(tmp_path, "o.jsonl")] == [1, 2, 3]
-    (tmp_path / "bad.jsonl").write_text('{"passage": "p"}\n')
-    with pytest.raises(UserError, match="wanted an object with the keys"):
-        answering.predict_file(
-            model, options(tmp_path, "bad.jsonl", output_file="")
-        )
+    run(monkeypatch, options)
+    assert answers(tmp_path) == [
+        {"row": i, "n": n} for i, n in enumerate((4, 10))
+    ]
+    assert capsys.readouterr().out == ""
 
 
-def test_errors(tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"ok\n\xff\n")
-    with pytest.raises(UserError, match="in.txt:2: no valid UTF-8"):
-        answering.predict_file(FakeModel(), options(tmp_path))
-    with pytest.raises(UserError, match="does not exist"):
-        answering.predict_file(FakeModel(), options(tmp_path, "none.txt"))
-    with pytest.raises(UserError, match="give one of --text"):
-        PredictOptions("model")
+def test_a_folder_without_an_export_is_one_line(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="holds no SavedModel"):
-        SavedModel(str(tmp_path))
-    (tmp_path / "3").mkdir()
-    (tmp_path / "3" / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(UserError, match="signature.json cannot be read"):
-        SavedModel(str(tmp_path))
-
-
-def test_numbers_of_a_row_are_numbers(tmp_path):
-    """K-NRM's `candidate_scores` beside its documents."""
-
-    class Scored(FakeModel):
-        def inputs(self, signature="serving_default"):
-            scores = {"dtype": "float32", "shape": [None, None]}
-            return super().inputs() | {"scores": scores}
-
-        def __call__(self, inputs):
-            return {"total": np.sum(inputs["scores"], 1)}
-
-    path = tmp_path / "in.jsonl"
-    path.write_text(
-        '{"text": "a", "scores": [1.5, 2]}\n{"text": "b", "scores": [-1, 0]}\n'
-    )
-    answering.predict_file(Scored(), options(tmp_path, "in.jsonl"))
-    assert [a["total"] for a in answers(tmp_path)] == [3.5, -1]
-    for wrong, message in (
-        ('["x"]', "wanted numbers, found str"),
-        ("2", r"wanted numbers of the shape \[None\], found \[\]"),
-        ("[]", "of the shape"),
-        ("[1e999]", "not finite"),
-        ("[[1], [1, 2]]", "differ in length"),
-    ):
-        path.write_text('{"text": "a", "scores": ' + wrong + "}\n")
-        (tmp_path / "out.jsonl").unlink(missing_ok=True)
-        with pytest.raises(UserError, match=f"in.jsonl:1: scores: .*{message}"):
-            answering.predict_file(Scored(), options(tmp_path, "in.jsonl"))
-
-
-def test_rows_are_plain_json():
-    outputs = {
-        "logits": np.zeros([2, 2], np.float32),
-        "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]], np.float32),
-        "label": np.array([b"b", "na\u00efve".encode()], object),
-        "label_ids": np.array([[1, 2, 3], [4, -1, -1]], np.int32),
-        "num_pieces": np.array([3, 1], np.int32),
-        "truncated": np.array([True, False]),
-        "value": np.array([np.inf, 0.1], np.float32),
-    }
-    description = {"labels": ["a", "b"]}
-    first, second = (rows.format_row(description, outputs, i) for i in (0, 1))
-    assert first["probabilities"] == {"a": 0.25, "b": 0.75}
-    assert first["value"] is None and second["value"] == 0.1
-    assert second["label"] == "na\u00efve" and second["label_ids"] == [4]
-    assert first["truncated"] is True and "logits" not in first
-    json.dumps([first, second], allow_nan=False)
-
-
-def test_a_row_has_its_own_masks_only():
-    outputs = {
-        "pieces": np.array([[[b"a"], [b"b"]], [[b"c"], [b"<unk>"]]], object),
-        "probabilities": np.array([[[0.5], [0.25]], [[0.75], [0.0]]]),
-        "num_masks": np.array([2, 1], np.int32),
-    }
-    first, second = (
-        rows.format_row({"labels": []}, outputs, i) for i in (0, 1)
-    )
-    assert first["pieces"] == [["a"], ["b"]]
-    assert second["pieces"] == [["c"]] and second["probabilities"] == [[0.75]]
-
-
-@pytest.mark.parametrize("name", ["in.txt", "in.jsonl"])
-def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
-    def row(text):
-        return b'{"text": "%s"}' % text if name == "in.jsonl" else text
-
-    rows = [row(b"a"), row(b"caf\xe9"), row(b"ccc")]
-    (tmp_path / name).write_bytes(b"\r\n".join(rows) + b"\r\n")
-    with pytest.raises(
-        UserError, match=rf"{name}:2: no valid UTF-8 at byte \d+"
-    ):
-        answering.predict_file(FakeModel(), options(tmp_path, name))
-    for left in tmp_path.glob("out*"):
-        left.unlink()
-    answering.predict_file(
-        FakeModel(), options(tmp_path, name, skip_bad_rows=True)
-    )
-    found = answers(tmp_path)
-    assert [a.get("length") for a in found] == [1, None, 3]
-    assert f"{name}:2" in found[1]["error"] and "UTF-8" in found[1]["error"]
+        run(monkeypatch, PredictOptions(str(tmp_path), ("a",)))

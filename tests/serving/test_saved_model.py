@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from serving.saved_model import SavedModel
-from tests.serving.saved_graphs import GOOD, TEXT, save
+from tests.serving.exported.saved_graphs import GOOD, TEXT, save
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +158,12 @@ def test_a_graph_that_reaches_out_needs_trust(tmp_path, kind):
     if kind == "write":
         SavedModel(str(folder), trust=True)({"text": ["x"]})
         assert (tmp_path / "written").read_text() == "x"
+
+
+def test_a_folder_without_an_export_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="holds no SavedModel"):
+        SavedModel(str(tmp_path))
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3" / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(UserError, match="signature.json cannot be read"):
+        SavedModel(str(tmp_path))

@@ -24,7 +24,7 @@ from serving.options import (
 )
 from serving.saved_model import SavedModel
 from tests.helpers.layers import source_files
-from tests.serving.saved_graphs import save
+from tests.serving.exported.saved_graphs import save
 
 # String arguments and attributes, and names of operations, that say where an
 # operation reaches to: files, addresses, functions of Python, plugins, devices.

@@ -13,7 +13,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from serving.exported import answering, input_rows
 from serving.options import PredictOptions
-from tests.serving.fake_models import FakeModel, answers, options
+from tests.serving.exported.fake_models import FakeModel, answers, options
 
 TEXTS = [
     'Er sagte: "Nein, danke"\nund ging.',

@@ -16,7 +16,7 @@ from common.errors import UserError
 from serving import saved_model
 from serving.exported import graph_check, wordpiece_check
 from serving.saved_model import SavedModel
-from tests.serving.saved_graphs import save
+from tests.serving.exported.saved_graphs import save
 
 PIECES = ("[UNK]", "a", "##b", "##bc", "the", "##ing", "\u6f22", b"\xff9")
 

@@ -11,6 +11,7 @@ from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.options import SamplingOptions
 from tests.modeling.golden import txl_golden
+from tests.serving.generation.asked_models import case_of
 
 
 def toy(**changes):
@@ -92,17 +93,6 @@ def test_samples_stop_after_so_many_ends():
 def test_a_model_without_memory_is_refused():
     with pytest.raises(UserError, match="--mem_len >= 1"):
         CausalGenerator(toy(mem_len=0), [])
-
-
-def case_of(cases, name):
-    """The weights of `steps.npz` are those of the untied cases."""
-    for case in cases.values():
-        s = case["settings"]
-        same, clamp = "same_length" in name, "clamp" in name
-        fits = s["same_length"] == same and (s["clamp_len"] > 0) == clamp
-        if s["untie_r"] and not s["cutoffs"] and fits:
-            return case
-    raise AssertionError(name)
 
 
 def read_on(model, prompt, tokens):
@@ -218,34 +208,4 @@ def test_greedy_tokens_and_scores_of_the_original(golden):
                 result.log_probs[0],
                 arrays[f"{name}/greedy_log_probs"],
                 atol=5e-5,
-            )
-
-
-@pytest.mark.shared
-def test_scores_of_the_original_and_of_any_segments(golden):
-    """Token by token from empty memory, alone and in company."""
-    found = txl_golden.cases(golden)
-    arrays = txl_golden.load(golden, "steps")
-    case = case_of(found["cases"], "plain")
-    weights = txl_golden.case_arrays(golden, case["variables"])
-    text = arrays["plain/text"]
-    others = [text[:3], text[5:6], text[:15]]
-    for start in ("hidden", "zeros"):
-        config = txl_golden.config(
-            found["config"], case["settings"], memory_start=start
-        )
-        model = txl_golden.build(config, weights)
-        name = "empty" if start == "hidden" else "zeros"
-        for length in (1, 4):
-            scorer = CausalScorer(model, length, batch_size=3)
-            scores = scorer.score([others[0], text, *others[1:]])
-            np.testing.assert_allclose(
-                -scores[1],
-                arrays[f"plain/score_{name}_by_{length}"],
-                atol=5e-5,
-            )
-            assert [len(s) for s in scores] == [2, len(text) - 1, 0, 14]
-            alone = CausalScorer(model, length, batch_size=1)
-            np.testing.assert_allclose(
-                alone.score([others[2]])[0], scores[3], atol=1e-5
             )

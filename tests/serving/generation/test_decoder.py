@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig
-from serving.generation import sampling
 from serving.generation.decoder import Generator
 from serving.generation.options import SamplingOptions
 from serving.generation.scoring import Scorer
@@ -115,16 +114,3 @@ def test_what_comes_out_has_the_probability_of_scoring_it():
         text = np.concatenate([prompt, tokens])
         score = scorer.score(text, "left_to_right", 0, context=len(prompt))
         np.testing.assert_allclose(log_probs, score.log_probs, atol=2e-5)
-
-
-def test_filtering():
-    logits = tf.math.log(tf.constant([[0.5, 0.3, 0.15, 0.05]]))
-    kept = sampling.filter_logits(logits, 1.0, 2, 1.0)
-    assert np.isfinite(kept).tolist() == [[True, True, False, False]]
-    kept = sampling.filter_logits(logits, 1.0, 0, 0.6)
-    assert np.isfinite(kept).tolist() == [[True, True, False, False]]
-    kept = sampling.filter_logits(logits, 1.0, 0, 0.01)
-    assert np.isfinite(kept).tolist() == [[True, False, False, False]]
-    np.testing.assert_allclose(
-        sampling.filter_logits(logits, 2.0, 0, 1.0), logits / 2.0
-    )

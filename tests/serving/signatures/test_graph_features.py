@@ -7,10 +7,8 @@ import tensorflow as tf
 from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
-from data.finetuning.race import examples as race_features
 from data.finetuning.squad import features as squad_features
 from serving.signatures import graph_features
-from serving.signatures.choice import question_with_option
 from tests.helpers.runs.rows import pad_left
 
 IDS = symbols.SymbolIds()
@@ -72,17 +70,3 @@ def test_windows_equal_the_offline_ones(count, room, stride):
     pairs = zip(made.start.numpy(), made.length.numpy(), strict=True)
     wanted = squad_features.doc_windows(count, room, stride)
     assert [(int(a), int(b)) for a, b in pairs] == wanted
-
-
-def test_question_with_option_equals_the_offline_one():
-    cases = [
-        ("He went to the _ today.", "island"),
-        ("Why?", "because"),
-        ("_ and _", "x"),
-        ("", "alone"),
-        ("__", "y"),
-    ]
-    for batch in (cases, cases[:2], cases[:1]):
-        got = question_with_option(*map(tf.constant, zip(*batch, strict=True)))
-        wanted = [race_features.question_with_option(*c) for c in batch]
-        assert [g.decode() for g in got.numpy()] == wanted

@@ -15,7 +15,6 @@ from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import SpanModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
-from serving.signatures import graph_features, span_answers
 from serving.signatures.sequence import RAW, Context
 from serving.signatures.span import span_signatures
 
@@ -178,22 +177,6 @@ def test_an_answer_does_not_depend_on_the_batch(context):
     assert both["num_windows"][0] > 16, "more windows than one chunk"
 
 
-def test_answers_hold_no_space_at_their_ends():
-    """A bare space can be a piece; the offline code strips its text."""
-    texts = ["a  b\u3000c ", "   ", "x", "\u00a0\u00e9\u00a0"]
-    first = tf.constant([[1, 0, 2, 0], [0, 1, 2, 2], [0] * 4, [0, 1, 0, 2]])
-    last = tf.constant([[4, 6, 3, 2], [0, 2, 2, 2], [0] * 4, [2, 2, 0, 2]])
-    valid = tf.constant([[True] * 4] * 3 + [[True] * 3 + [False]])
-    found, begin = span_answers._texts(tf.constant(texts), first, last, valid)
-    for row, text in enumerate(texts):
-        for i in range(4):
-            whole = text[int(first[row, i]) : int(last[row, i]) + 1]
-            wanted = whole.strip() if valid[row, i] else ""
-            assert found[row, i].numpy().decode() == wanted
-            start = int(begin[row, i])
-            assert text[start : start + len(wanted)] == wanted
-
-
 @pytest.mark.shared
 def test_the_folder_s_threshold_is_the_export_s(context):
     """Above it the answer is ""; the n-best list stays."""
@@ -222,25 +205,3 @@ def test_the_folder_s_threshold_is_the_export_s(context):
             wanted = nothing if empty[row] else free[name][row].numpy()
             assert found[name][row].numpy() == wanted
     assert (found["nbest_text"].numpy() == free["nbest_text"].numpy()).all()
-
-
-@pytest.mark.shared
-def test_a_lone_mark_before_the_text_is_its_first_letter(context):
-    """Graph and offline code, with beams on that piece alone."""
-    context, _ = context
-    options = span_answers.Options(QUERY, STRIDE, BEST, ANSWER, False, None)
-    paragraph = tf.constant(["京都は日本", "Xq zebra"])
-    tokens, starts, ends = context.tokenizer.tokenize_with_offsets(paragraph)
-    assert [row[0] for row in ends.to_list()] == [0, 0]  # lone marks
-    counts = tf.cast(tokens.row_lengths(), tf.int32)
-    windows = graph_features.doc_windows(counts, counts + 1, STRIDE)
-    beams = {
-        "start_top_log_probs": tf.zeros([2, 1]),
-        "start_top_index": tf.zeros([2, 1], tf.int32),
-        "end_top_log_probs": tf.zeros([2, 1]),
-        "end_top_index": tf.zeros([2, 1], tf.int32),
-    }
-    found = span_answers.candidates(options, windows, beams, starts, ends)
-    assert found.valid.numpy().all()
-    answers = span_answers.choose(options, windows, found, paragraph)
-    assert [a.decode() for a in answers["answer"].numpy()] == ["京", "X"]

@@ -12,7 +12,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import quoted_rows
 from serving.exported import answering
-from tests.serving.fake_models import FakeModel, answers, options
+from tests.serving.exported.fake_models import FakeModel, answers, options
 
 TEXTS = ['He said "hi"', "a\ttab", "two\nlines", "plain", "", "5\" 'x'", "ü,é"]
 

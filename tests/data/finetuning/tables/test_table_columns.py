@@ -13,7 +13,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
 from serving.exported import answering
-from tests.serving.fake_models import FakeModel, answers, options
+from tests.serving.exported.fake_models import FakeModel, answers, options
 
 
 def read(path, text, skip=False, **kwargs):

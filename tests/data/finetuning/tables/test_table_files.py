@@ -19,7 +19,7 @@ from data.finetuning.tables import table_files
 from data.finetuning.tagging import examples as tagging
 from serving.exported import input_rows
 from serving.options import PredictOptions
-from tests.serving.fake_models import FakeModel
+from tests.serving.exported.fake_models import FakeModel
 
 ROWS = {
     "csv": "text,label\ncafé,x\nthé,y\n",

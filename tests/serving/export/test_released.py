@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.contract.symbols import CLS_FIRST
 from common.contract.task_spec import TaskSpec
@@ -10,29 +9,21 @@ from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.finetuning.features import pair_features
 from data.text import opening
-from modeling import ClassificationModel, PretrainingModel
+from modeling import ClassificationModel
 from modeling.checkpoints import conversion
-from modeling.checkpoints import restore as checkpoints
 from modeling.command_options import ConvertOptions
-from modeling.encoders.bert.config import BertConfig
-from serving.export import __main__ as export
 from serving.export import export_model
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
-from serving.options import ExportOptions
 from serving.saved_model import SavedModel
 from tests.helpers import released
-
-# Released tables may have more rows than the vocabulary has pieces.
-CONFIG = BertConfig(
-    vocab_size=len(released.PIECES) + 3,
-    d_model=8,
-    n_layer=1,
-    n_head=2,
-    d_inner=12,
-    max_position_embeddings=24,
+from tests.serving.export.toy_exports import (
+    RELEASED,
+    masked_folder,
+    random_weights,
 )
+
 TEXTS = ["The RIVER, unaffable!", "caf\u00e9 [SEP] \u6f22a", ""]
 
 
@@ -43,27 +34,15 @@ def vocab(tmp_path_factory):
     return released.wordpiece_folder(tmp_path_factory.mktemp("released"))
 
 
-def _random(model):
-    for i, variable in enumerate(model.variables):
-        variable.assign(tf.random.stateless_normal(variable.shape, [2, i]))
-    return model
-
-
 @pytest.fixture(scope="module")
 def folder(vocab):
     """The folder with weights of a masked language model."""
-    model = _random(PretrainingModel(CONFIG))
-    nowhere = checkpoints.Source("native", "", "")
-    weights = conversion.Weights("pretraining", CONFIG, model, {}, [])
-    target = vocab.replace("vocab.txt", "hf")
-    conversion.write(weights, "hf", target, nowhere)
-    tf.io.gfile.copy(vocab, f"{target}/vocab.txt")
-    return target
+    return masked_folder(vocab)
 
 
 @pytest.mark.slow
 def test_an_export_reads_words_as_the_package_does(vocab, tmp_path):
-    model = _random(ClassificationModel(CONFIG, num_labels=3))
+    model = random_weights(ClassificationModel(RELEASED, num_labels=3))
     offline = opening.open_tokenizer(vocab)
     spec = TaskSpec(
         "tsv",
@@ -95,24 +74,6 @@ def test_embeddings_have_pieces_and_places(folder):
     assert embedded.pieces == ["the", "un", "##aff", "##able"]
     assert list(embedded.starts) == [0, 4, 6, 9]
     assert embedded.vectors.shape == (4, 8)
-
-
-def test_the_language_model_of_a_folder_is_exported(folder, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "serving.export.exporter.export_model", lambda *a: seen.extend(a)
-    )
-    options = ExportOptions(folder, task="lm", output_dir=f"{folder}/lm")
-    source = checkpoints.resolve(folder)
-    assert export._export_head(f"{folder}/lm", options, source)[0] == (
-        "pretraining"
-    )
-    _, model, spec, spiece, *_ = seen
-    wanted = _random(PretrainingModel(CONFIG))
-    for ours, theirs in zip(model.variables, wanted.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert spec.max_seq_length == CONFIG.max_position_embeddings
-    assert spiece == f"{folder}/vocab.txt"
 
 
 @pytest.mark.parametrize("to_format", ["native", "hf"])

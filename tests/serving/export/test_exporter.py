@@ -3,12 +3,10 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.errors import UserError
 from data.finetuning.features import pair_features
@@ -26,8 +24,6 @@ from serving.export import export_model, exporter, warmup
 from serving.saved_model import SavedModel
 from tests.helpers.runs.rows import pad_left
 from tests.serving.export.toy_exports import LABELS, make_config, make_spec
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -240,46 +236,3 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="differs"):
         export_model(str(tmp_path / "b"), model, spec, spiece_model)
     assert not (tmp_path / "b").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-def test_a_wrong_answer_is_found(exported, tmp_path):
-    """The fresh process does compare."""
-    _, folder = exported
-    script = ROOT / "serving" / "export" / "reload_check.py"
-    path = tmp_path / "requests.npz"
-    np.savez(
-        path,
-        **{
-            "in/ids/input_ids": np.array([[5, 4, 3]], np.int32),
-            "in/ids/segment_ids": np.array([[0, 0, 2]], np.int32),
-            "in/ids/input_mask": np.array([[1, 1, 1]], np.int32),
-            "out/ids/logits": np.array([[9.0, 9.0, 9.0]], np.float32),
-        },
-    )
-    done = subprocess.run(
-        [sys.executable, str(script), folder, str(path), "2e-5"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1
-    assert "ids: wanted ['logits'], found" in done.stdout
-
-
-def test_warmup_requests_are_what_tf_serving_reads(tmp_path):
-    """Checked by TF-Serving's own classes where they are installed."""
-    inputs = {"text": np.array([b"a", b"bc"], object)}
-    warmup.write(str(tmp_path), "name", {"serving_default": inputs})
-    path = str(tmp_path / warmup.FILE_NAME)
-    records = [r.numpy() for r in tf.data.TFRecordDataset(path)]
-    assert records == [warmup.prediction_log("name", "serving_default", inputs)]
-    apis = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    log = apis.PredictionLog.FromString(records[0])
-    request = log.predict_log.request
-    assert request.model_spec.name == "name"
-    assert request.model_spec.signature_name == "serving_default"
-    value = tf.make_ndarray(request.inputs["text"])
-    assert value.tolist() == [b"a", b"bc"]

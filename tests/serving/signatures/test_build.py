@@ -1,10 +1,12 @@
-"""What an export did not read of a text is said, by every head."""
+"""Signatures of every head: what they did not read of a text is said."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.contract.task_spec import TaskSpec
+from common.errors import UserError
+from common.heads import HEADS as ALL_HEADS
 from common.vocabularies.text_settings import TextSettings
 from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
@@ -131,3 +133,18 @@ def test_what_is_cut_is_said(name, spiece_model):
             own = alone[key][0].numpy()
             found = together[key][i].numpy()[tuple(map(slice, own.shape))]
             np.testing.assert_allclose(found, own, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "head, message",
+    [
+        ("language_model", "a model with the head `language_model` has no exp"),
+        ("candidate_ranking", "the head `candidate_ranking` has no export"),
+        ("spans", "head must be one of .*'span'"),
+    ],
+)
+def test_a_head_that_cannot_be_asked_is_named(head, message):
+    spec = TaskSpec("task", head, (), LENGTH, TextSettings(), "")
+    with pytest.raises(UserError, match=message):
+        build(Context(None, spec, None, None))
+    assert (head in ALL_HEADS) == (head != "spans")
