@@ -218,19 +218,7 @@ def test_no_public_name_is_used_by_tests_alone():
 
 # Product files with code and without the mirrored test, by top folder: a
 # number falls when a mirror is written, and never grows.
-WITHOUT_MIRROR = {
-    "benchmarks": 36,
-    "common": 0,
-    "data": 1,
-    "flags": 0,
-    "modeling": 4,
-    "scripts": 7,
-    "serving": 43,
-    "studies": 9,
-    "tools": 19,
-    "training": 40,
-    "xlnet_tf2": 1,
-}
+WITHOUT_MIRROR = {"benchmarks": 36, "studies": 9, "tools": 19}
 
 
 def has_code(tree: ast.Module) -> bool:
@@ -266,12 +254,13 @@ def test_every_product_file_has_its_mirrored_test():
     trees = {p.relative_to(layers.ROOT): layers.tree_of(p) for p in FILES}
     tests = {p.relative_to(layers.ROOT) for p in TEST_FILES}
     lacking = without_mirror(trees, tests)
-    assert lacking.keys() == WITHOUT_MIRROR.keys()
+    assert lacking.keys() > WITHOUT_MIRROR.keys()
     for folder, names in lacking.items():
-        assert len(names) <= WITHOUT_MIRROR[folder], (
+        most = WITHOUT_MIRROR.get(folder, 0)
+        assert len(names) <= most, (
             f"{folder}: {len(names)} files without a mirrored test, wanted at "
-            f"most {WITHOUT_MIRROR[folder]}; write tests/{folder}/.../test_NAME"
-            f".py for the new one of {', '.join(names)}"
+            f"most {most}; write tests/{folder}/.../test_NAME.py for the new "
+            f"one of {', '.join(names)}"
         )
 
 
