@@ -216,8 +216,8 @@ def test_no_public_name_is_used_by_tests_alone():
     assert "common.planted.nobody_calls_me" in found
 
 
-# Product files with code and without the mirrored test, by top folder: a
-# number falls when a mirror is written, and never grows.
+# Files with code and without the mirrored test in what is not installed: a
+# number falls when a mirror is written, and never grows. The product has none.
 WITHOUT_MIRROR = {"benchmarks": 36, "studies": 9, "tools": 19}
 
 
