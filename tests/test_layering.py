@@ -226,7 +226,7 @@ WITHOUT_MIRROR = {
     "modeling": 4,
     "scripts": 7,
     "serving": 43,
-    "studies": 9,
+    "studies": 7,
     "tools": 19,
     "training": 40,
     "xlnet_tf2": 1,
