@@ -5,13 +5,13 @@
 #   DATA=folder OUT=folder bash scripts/results.sh
 # DATA holds the public sets in their official layouts (glue/, trec/,
 # ag_news_csv/, imdb/, squad/, race/, lm/); those of imdb/, race/ and lm/ are
-# packed (.xz). Run again, it goes on where it stopped. OPTIONS is a file of
-# tasks, PRETRAIN_FLAGS are added to the pretraining's, WORKERS jobs run at a
+# packed (.xz). Run again, it goes on where it stopped. OPTIONS is a study or its
+# file, PRETRAIN_FLAGS are added to the pretraining's, WORKERS jobs run at a
 # time, TASK_TEXTS are the tasks whose texts are read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?the folder of the public sets}" "${OUT:?a folder for the results}"
-: "${PYTHON:=python}" "${OPTIONS:=studies/options/results_table.toml}"
+: "${PYTHON:=python}" "${OPTIONS:=results}"
 : "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}"
 : "${TASK_TEXTS:=squad race imdb ag trec sst-2 cola sts-b rte mnli qnli qqp mrpc}"
 mkdir -p "$OUT/sets" "$OUT/text"
@@ -64,6 +64,5 @@ fi
 "$PYTHON" run_pretrain.py --recipe=small_hours --data_dir="$OUT/records" \
   --model_dir="$OUT/pretrain" --iterations=100 --save_steps=1000 \
   --eval_every=1000 --eval_steps=40 $PRETRAIN_FLAGS
-"$PYTHON" -m studies.results_table --output_dir="$OUT/table" \
-  --data_dir="$OUT/sets" --init_checkpoint="$OUT/pretrain" \
-  --options="$OPTIONS" --workers="$WORKERS"
+"$PYTHON" -m studies.run --study="$OPTIONS" --output_dir="$OUT/table" \
+  --data_dir="$OUT/sets" --init_checkpoint="$OUT/pretrain" --workers="$WORKERS"

@@ -10,30 +10,26 @@ several workers, each on its share of the cores, do more.
 
 import concurrent.futures
 import contextlib
-import ctypes
 import dataclasses
 import functools
+import itertools
 import json
 import os
-import signal
-import subprocess
+import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from absl import flags
-
 from common import files
 from common.errors import UserError
+from studies.runner import processes
 
 RESULT = "result.json"
 ATTEMPT = "attempt.json"
+LOG = "log.txt"  # what its commands print
 HINT = "remove it to run the job again"
 NOT_RUN = "not run"  # the error of what was never started: no failure
-# Only Linux has it. Looked up here: a child that was forked must not.
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +41,14 @@ class Job:
       commands: argument lists for this interpreter, started where the runner
         was: in the root of the checkout.
       reads: number of the result -> (JSON file, its name there); of a file
-        that ends in .jsonl the last line counts.
+        that ends in .jsonl the last line counts, of one that ends in .txt the
+        last one that begins with the name.
       kind, steps: what the job costs: `steps` times what a step of this kind
         was measured to take (`budget`).
+      turn: the least is done first; those of one first number are one part
+        (`do_in_turn`).
+      family: jobs of one name travel together (`known_jobs`); "" = those that
+        go on from each other.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Job:
     reads: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     kind: str = ""
     steps: int = 0
+    turn: tuple[int, int] = (0, 0)
+    family: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Jobs:
         workers: int = 1,
         only_read: bool = False,
     ):
-        cores = _cores()
+        cores = processes.cores()
         if not 1 <= workers <= len(cores):
             raise UserError(
                 f"workers must be from 1 to the number of cores, {len(cores)}, "
@@ -123,7 +126,7 @@ class Jobs:
         Raises:
           UserError: SIGTERM came.
         """
-        with _RUNNING.until_sigterm():
+        with processes.RUNNING.until_sigterm():
             return self.do_on(job, self._shares[0])
 
     def do_all(self, jobs: Iterable[Job]) -> None:
@@ -138,10 +141,12 @@ class Jobs:
         waiting, running = list(jobs), {}
         free, workers = list(self._shares), len(self._shares)
         with (
-            _RUNNING.until_sigterm(),
+            processes.RUNNING.until_sigterm(),
             concurrent.futures.ThreadPoolExecutor(workers) as pool,
         ):
-            while running or (waiting and not _RUNNING.stopped.is_set()):
+            while running or (
+                waiting and not processes.RUNNING.stopped.is_set()
+            ):
                 ahead = {j.name for j in waiting} | set(running.values())
                 for job in [j for j in waiting if parent(j) not in ahead]:
                     failed = self.results.get(parent(job), {}).get("error")
@@ -149,7 +154,8 @@ class Jobs:
                         line = because(parent(job), failed)
                         self.results[job.name] = {"error": line}
                     elif (
-                        len(running) < workers and not _RUNNING.stopped.is_set()
+                        len(running) < workers
+                        and not processes.RUNNING.stopped.is_set()
                     ):
                         task = pool.submit(self._do_and_free, job, free)
                         running[task] = job.name
@@ -162,6 +168,26 @@ class Jobs:
                 for task in done:
                     del running[task]
                     task.result()
+
+    def do_in_turn(self, jobs: Iterable[Job]) -> Iterator[None]:
+        """Does jobs part by part (`Job.turn`); yields after each.
+
+        What earlier starts did of later parts is in the results, too.
+
+        Raises:
+          UserError: SIGTERM came.
+        """
+        ordered = sorted(jobs, key=lambda job: job.turn)
+        by_turn = itertools.groupby(ordered, lambda job: job.turn[0])
+        parts = [list(part) for _, part in by_turn]
+        if self.only_read:
+            parts = [ordered]
+        else:
+            for job in ordered:
+                self.read(job)
+        for part in parts or [[]]:
+            self.do_all(part)
+            yield
 
     def _do_and_free(self, job: Job, free: list[frozenset[int]]) -> None:
         share = free.pop()
@@ -217,10 +243,10 @@ class Jobs:
             speeds[j.kind].start + j.steps * speeds[j.kind].step for j in known
         )
         hours = seconds / 3600 / len(self._shares)
-        line = (
-            f"{len(listed)} jobs, {len(listed) - len(missing)} done: "
-            f"{hours:.2f} hours to go by measured steps"
-        )
+        line = f"{len(listed)} jobs, {len(listed) - len(missing)} done"
+        if not speeds:
+            return line
+        line += f": {hours:.2f} hours to go by measured steps"
         if unknown := len(missing) - len(known):
             line += f", and {unknown} jobs whose speed is not known"
         return line
@@ -231,58 +257,6 @@ class Jobs:
         Jobs that ran side by side count one by one.
         """
         return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
-
-
-class _Commands:
-    """The commands that run now, and whether SIGTERM came.
-
-    Attributes:
-      stopped: it came; nothing new begins.
-    """
-
-    def __init__(self):
-        self.stopped = threading.Event()
-        self._processes: set[subprocess.Popen] = set()
-
-    def run(self, words: list[str], **how) -> int:
-        """Exit status of a command."""
-        with subprocess.Popen(words, **how) as process:
-            self._processes.add(process)
-            try:
-                if self.stopped.is_set():  # while it began
-                    process.terminate()
-                return process.wait()
-            finally:
-                self._processes.discard(process)
-
-    @contextlib.contextmanager
-    def until_sigterm(self) -> Iterator[None]:
-        """SIGTERM ends the commands, and this one when they have saved.
-
-        Raises:
-          UserError: it came.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        old = signal.signal(signal.SIGTERM, self._stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, old)
-            stopped = self.stopped.is_set()
-            self.stopped.clear()
-        if stopped:
-            raise UserError("stopped by SIGTERM; the same command resumes")
-
-    def _stop(self, number, frame) -> None:
-        del number, frame
-        self.stopped.set()
-        for process in list(self._processes):
-            process.terminate()
-
-
-_RUNNING = _Commands()
 
 
 def parent(job: Job) -> str:
@@ -310,14 +284,15 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     # The folder may be moved.
     commands = [[w.replace(folder, "{}") for w in c] for c in job.commands]
     if files.exists(path):
-        if attempt.get("commands", commands) != commands:
+        made = attempt.get("commands", commands)
+        if list(map(sorted, made)) != list(map(sorted, commands)):
             raise UserError(
                 f"{home} was made with other options; remove it, or give "
                 "another output folder"
             )
-        return files.read_json_object(path, HINT)
+        return _with_new_numbers(files.read_json_object(path, HINT), job)
     os.makedirs(home, exist_ok=True)
-    log = os.path.join(home, "log.txt")
+    log = os.path.join(home, LOG)
     began, before = time.time(), 0.0
     if attempt:  # from its start to its last line
         last = os.path.getmtime(log) if files.exists(log) else 0.0
@@ -326,13 +301,13 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     files.write_json(os.path.join(home, ATTEMPT), attempt)
     for command in job.commands:
         with open(log, "ab") as f:
-            status = _RUNNING.run(
+            status = processes.RUNNING.run(
                 [sys.executable, *command],
                 stdout=f,
                 stderr=f,
-                preexec_fn=functools.partial(_begin, cores),
+                preexec_fn=functools.partial(processes.begin, cores),
             )
-        if _RUNNING.stopped.is_set():
+        if processes.RUNNING.stopped.is_set():
             return _failed(home, attempt, "stopped")
         if status:
             with open(log, encoding="utf-8", errors="replace") as f:
@@ -342,16 +317,27 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     for label, (source, name) in job.reads.items():
         try:
             result[label] = _read(source, name)
-        except (OSError, ValueError, KeyError, IndexError) as e:
+        except _UNREADABLE as e:
             line = f"{source} has no {name}: {e!r}"
             return _failed(home, attempt, line)
     files.write_json(path, result)
     return result
 
 
+def _with_new_numbers(result: dict, job: Job) -> dict:
+    """Numbers that a job was not asked for when it ran, if they are there."""
+    for label, (source, name) in job.reads.items():
+        if label not in result:
+            with contextlib.suppress(*_UNREADABLE):
+                result[label] = _read(source, name)
+    return result
+
+
 def _read(path: str, name: str) -> float:
     with open(path, encoding="utf-8") as f:
         text = f.read()
+    if path.endswith(".txt"):
+        return float(re.findall(rf"^{re.escape(name)} (\S+)", text, re.M)[-1])
     if path.endswith(".jsonl"):
         text = text.splitlines()[-1]
     return float(json.loads(text)[name])
@@ -366,45 +352,3 @@ def _attempt(home: str) -> dict:
     """What the last start wrote before its commands; {} before the first."""
     path = os.path.join(home, ATTEMPT)
     return files.read_json_object(path, HINT) if files.exists(path) else {}
-
-
-def _cores() -> list[int]:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def _begin(cores: frozenset[int] | None) -> None:
-    """In the child, before the command."""
-    die_with_parent()
-    if cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)
-
-
-def die_with_parent() -> None:
-    """In the child: a runner that is killed leaves nobody who goes on alone.
-
-    Otherwise its next start would find the output in use.
-    """
-    if _PRCTL is not None:
-        _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL)
-
-
-def define(workers: bool = True) -> None:
-    """Registers the flags of a runner of jobs."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
-    if workers:
-        line = "Jobs at a time, sharing the cores."
-        flags.DEFINE_integer("workers", 1, line, 1)
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
-
-
-def as_flags(values: dict) -> tuple[str, ...]:
-    """--name=value of each; true and false as --name and --noname."""
-    return tuple(
-        f"--{'' if value else 'no'}{name}"
-        if isinstance(value, bool)
-        else f"--{name}={value}"
-        for name, value in values.items()
-    )

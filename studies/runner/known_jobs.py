@@ -11,8 +11,6 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 
-from absl import flags
-
 from common import files, locks
 from common.errors import UserError
 from studies.runner import jobs
@@ -28,7 +26,7 @@ def write(runner: Jobs, listed: Iterable[Job]) -> str:
     families: dict[str, list[Job]] = {}
     for name, job in jobs_of.items():
         above = jobs.parent(job)
-        head = above if above in jobs_of else name
+        head = job.family or (above if above in jobs_of else name)
         families.setdefault(head, []).append(job)
     known = {}
     for family in families.values():
@@ -104,10 +102,3 @@ def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
             return
         adopt(folder, path)
         yield True
-
-
-def define() -> None:
-    """Registers the flag."""
-    flags.DEFINE_string(
-        "known", "", "jobs.json of another folder: what it has is not run."
-    )

@@ -42,6 +42,7 @@ class Row:
       values: column -> seed -> number; "1.0", "1.1" are seeds of a tuning
         that began with what seed 1 left.
       errors: column -> what went wrong, one line; "not run" yields to others.
+      seconds: column -> seed -> what the job took.
       rate: targets per token it was trained on; None = not compared.
       paper: column -> what the paper has there.
     """
@@ -53,11 +54,16 @@ class Row:
     errors: dict[str, str] = dataclasses.field(default_factory=dict)
     rate: float | None = None
     paper: dict[str, float] = dataclasses.field(default_factory=dict)
+    seconds: dict[str, dict[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
 
     def add(self, column: str, seed: str, result: dict, label: str) -> None:
         """Keeps the number `label` of a job's result, or why there is none."""
         if label in result:
             self.values.setdefault(column, {})[seed] = result[label]
+            took = result.get("seconds", 0.0)
+            self.seconds.setdefault(column, {})[seed] = took
         else:
             why = result.get("error", NOT_RUN)
             if self.errors.get(column, NOT_RUN) == NOT_RUN:
@@ -119,6 +125,11 @@ def table(
         paper = [_paper(row, c) for c in columns]
         if any(paper):
             lines.append(["*the paper*", *blank, *paper])
+    return markdown(lines)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table of the cells of each line."""
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

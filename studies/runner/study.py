@@ -6,16 +6,14 @@ import json
 import math
 import os
 from collections.abc import Callable
+from typing import Any
 
 from common.errors import UserError
-from studies.runner import study_report, study_search
-from studies.runner.jobs import Job, Jobs, Speed, because
+from studies.runner import starts, study_figure, study_report, study_search
+from studies.runner.jobs import LOG, Job, Jobs, Speed, because
 from studies.runner.seed_table import Row
-from studies.runner.study_file import (
-    ResultColumn,
-    RowOptions,
-    StudyOptions,
-)
+from studies.runner.study_commands import Command, flag_of, timed
+from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 from studies.runner.study_search import Searched
 
 EVALUATIONS = "evaluations.jsonl"
@@ -23,19 +21,22 @@ _RATE = 0.005  # of the wanted rate, that a row's may miss
 _TRIES = 6
 
 
-class Study(Jobs):
-    """The jobs of a file of options."""
+class Runner(Jobs):
+    """The jobs of a file of options, and the rows that come of them.
+
+    Attributes:
+      listed: the jobs, once they are planned.
+    """
 
     def __init__(
         self,
         folder: str,
-        options: StudyOptions,
+        options: Any,
         only_read: bool = False,
         workers: int = 1,
     ):
         super().__init__(folder, workers=workers, only_read=only_read)
         self.options = options
-        self.rates: dict[str, float | None] = {}
         self.listed: list[Job] = []
 
     def run(
@@ -44,44 +45,87 @@ class Study(Jobs):
         """Everything that is missing; the rows of the table.
 
         Args:
-          after: takes the rows after each seed of pretraining: what is done of
+          after: takes the rows after each seed (`Job.turn`): what is done of
             the others is in them, too.
 
         Raises:
-          UserError: the corpus or the vocabulary cannot be made.
+          UserError: what all rows need cannot be made.
         """
+        self.listed, speeds = self._plan()
+        if not self.only_read:
+            self._say(self.budget(self.listed, speeds))
+        rows: list[Row] = []
+        for _ in self.do_in_turn(self.listed):
+            rows = self._rows()
+            after(rows)
+        return rows
+
+    def _plan(self) -> tuple[list[Job], dict[str, Speed]]:
+        """All jobs, and what a step of their kinds takes."""
+        raise NotImplementedError
+
+    def _rows(self) -> list[Row]:
+        """Of what is in the results."""
+        raise NotImplementedError
+
+    def text(self, rows: list[Row]) -> str:
+        """The report, Markdown."""
+        raise NotImplementedError
+
+    def write(self, rows: list[Row]) -> list[str]:
+        """Writes the report and its numbers; their paths."""
+        return study_report.write(self.folder, self.text(rows), rows)
+
+
+class Study(Runner):
+    """Rows that are pretrained, or begin with given weights, and tuned."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.rates: dict[str, float | None] = {}
+
+    def _plan(self) -> tuple[list[Job], dict[str, Speed]]:
         failed = self._first()
         records = {
             row.key: ("", failed) if failed else self._records(row)
             for row in self.options.rows
         }
-        timed = any(row.seconds_of for row in self.options.rows)
         speeds = {}
-        if timed or not self.only_read:
+        equal = any(row.seconds_of for row in self.options.rows)
+        if equal or not self.only_read:
             self._check_held_out(records)
             speeds = self._speeds(records)
-        self.listed = [
+        jobs = [
             job
             for row in self.options.rows
             for job in self._jobs(row, records[row.key], speeds)
         ]
-        if not self.only_read:
-            self._say(self.budget(self.listed, speeds))
-        by_seed = itertools.groupby(
-            sorted(self.listed, key=_round), lambda job: _round(job)[0]
-        )
-        parts = [list(jobs) for _, jobs in by_seed]
-        if self.only_read:
-            parts = [self.listed]
-        else:
-            for job in self.listed:  # what earlier starts did
-                self.read(job)
-        rows = []
-        for jobs in parts or [[]]:
-            self.do_all(jobs)
-            rows = [self._row(row) for row in self.options.rows]
-            after(rows)
-        return rows
+        return jobs, speeds
+
+    def _rows(self) -> list[Row]:
+        return [self._row(row) for row in self.options.rows]
+
+    def text(self, rows: list[Row]) -> str:
+        """The report, Markdown."""
+        return study_report.text(*self.shown(rows), self.searches())
+
+    def write(self, rows: list[Row]) -> list[str]:
+        """Writes the report and its picture; their paths."""
+        text, (_, shown) = self.text(rows), self.shown(rows)
+        paths = study_report.write(self.folder, text, shown, self.searches())
+        return paths + self.draw(rows)
+
+    def shown(self, rows: list[Row]) -> tuple[StudyOptions, list[Row]]:
+        """The columns and the rows of the report."""
+        return self.options, rows
+
+    def draw(self, rows: list[Row]) -> list[str]:
+        """Writes the picture, if there is one; its files."""
+        return study_figure.draw(self.path("figure5"), self.options, rows)
+
+    def read_rows(self, table: str) -> list[Row]:
+        """The rows of a `table.tsv` that `write` wrote."""
+        return study_figure.read_rows(table, self.options)
 
     def _first(self) -> str:
         """Makes corpus and vocabulary; why one is not there, "" if all are.
@@ -100,7 +144,7 @@ class Study(Jobs):
 
     def _records(self, row: RowOptions) -> tuple[str, str]:
         """(folder, error) of a row's records, built with P that suffices."""
-        if not self.options.records:
+        if not self.options.records or row.start:
             return "", ""
         more = dict(row.records)
         for _ in range(_TRIES):
@@ -139,8 +183,7 @@ class Study(Jobs):
         ]
         for row in self.options.rows if names else ():
             home, failed = records[row.key]
-            flags = self.options.pretrain.flags | row.pretrain
-            if failed or not home or flags.get("eval_data_dir"):
+            if failed or not home or self._flags(row).get("eval_data_dir"):
                 continue
             if study_report.without_held_out(home):
                 raise UserError(
@@ -156,35 +199,39 @@ class Study(Jobs):
         A kind whose timing failed has none; tasks begin with the weights of
         the first that has one. Evaluations in place are not timed.
         """
-        steps, speeds, start = self.options.speed_steps, {}, ""
-        for row in self.options.rows:
+        steps, speeds, start = self.options.speed_steps, {}, {}
+        for row in self.options.rows if steps else ():
+            if row.start:
+                start = start or self._given(row.start)
+                continue
             kind = self._kind(row)
             if kind in speeds or records[row.key][1]:
                 continue
 
             def pretrain(home, n, row=row):
                 data = records[row.key][0]
-                return (_timed(self._pretrain(row, data, home, 0), n),)
+                return (timed(self._pretrain(row, data, home, 0), n),)
 
             speeds[kind] = self.speed(kind, pretrain, steps)
             if speeds[kind] and not start:
-                start = self.path(f"speed/{kind}-{steps}", "run")
+                home = self.path(f"speed/{kind}-{steps}", "run")
+                start = {"init_checkpoint": home}
         for name, task in self.options.tasks.items():
             if task.in_place or not start:
                 continue
 
             def tune(home, n, name=name):
                 words = self.options.tasks[name].words(
-                    init_checkpoint=start, model_dir=home, seed=0
+                    **start, model_dir=home, seed=0
                 )
-                return (_timed(words, n),)
+                return (timed(words, n),)
 
             speeds[name] = self.speed(name, tune, steps)
         return {k: v for k, v in speeds.items() if v}
 
     def _kind(self, row: RowOptions) -> str:
         """What a step costs by: rows of one kind share one timing."""
-        flags = self.options.pretrain.flags | row.pretrain
+        flags = self._flags(row)
         parts = ["pretrain", flags.get("model_type", "xlnet")]
         parts += [
             str(flags[k]) for k in ("objective", "mlm_stream") if k in flags
@@ -211,8 +258,7 @@ class Study(Jobs):
                 f"row {row.name!r}: its steps or those of {other.name!r} were "
                 f"not timed; see {self.path('speed')}"
             )
-        flags = self.options.pretrain.flags | other.pretrain
-        steps = flags["train_steps"] * pace[0].step / pace[1].step
+        steps = self._flags(other)["train_steps"] * pace[0].step / pace[1].step
         return {"train_steps": max(1, round(steps))}
 
     def _jobs(
@@ -222,6 +268,8 @@ class Study(Jobs):
         speeds: dict[str, Speed],
     ) -> list[Job]:
         """A row's pretraining per seed, and its tasks per pair of seeds."""
+        if row.start:
+            return self._tunings(row, 0, self._given(row.start))
         jobs, more = [], self._steps(row, speeds)
         for seed in range(self.options.pretrain_seeds):
             name = f"{row.key}-{seed}"
@@ -230,58 +278,78 @@ class Study(Jobs):
                 continue
             home = self.path(name, "run")
             words = self._pretrain(row, records[0], home, seed, **more)
-            reads = self._reads("pretrain", home)
-            steps = int(_flag(words, "train_steps"))
-            jobs.append(Job(name, (words,), reads, self._kind(row), steps))
-            jobs += self._tunings(row, name, home, seed)
+            reads = self._reads("pretrain", name, home)
+            steps = int(flag_of(words, "train_steps"))
+            kind, turn = self._kind(row), (seed, -1)
+            jobs.append(Job(name, (words,), reads, kind, steps, turn))
+            jobs += self._tunings(row, seed, {"init_checkpoint": home})
         return jobs
 
     def _tunings(
-        self, row: RowOptions, name: str, start: str, seed: int
+        self, row: RowOptions, seed: int, start: dict[str, str]
     ) -> list[Job]:
-        """Every task, point and seed from one pretraining."""
+        """Every task, point and seed from one pretraining or given weights."""
         jobs, count = [], self.options.finetune_seeds
         for task, options in self.options.tasks.items():
             for point, finetune_seed in itertools.product(
                 options.points(), range(count)
             ):
                 label = study_search.label(point)
-                job_name = study_search.place(name, task, label, finetune_seed)
-                run = self.path(job_name, "run")
-                more = point | row.tasks.get(task, {})
+                name = study_search.place(row, seed, task, label, finetune_seed)
+                home, steps = self.path(name, "run"), 0
+                more = point | row.tasks.get(options.base, {})
                 if options.in_place:
-                    words = options.words(**more, model_dir=start)
-                    reads = self._reads(task, start)
-                    jobs.append(Job(job_name, (words,), reads, task))
-                    continue
-                # No two pretrainings share the luck of a tuning.
-                words = options.words(
-                    **more,
-                    init_checkpoint=start,
-                    model_dir=run,
-                    seed=seed * count + finetune_seed,
-                )
-                steps = int(_flag(words, "train_steps"))
-                reads = self._reads(task, run)
-                jobs.append(Job(job_name, (words,), reads, task, steps))
+                    home = start["init_checkpoint"]
+                    words = options.words(**more, model_dir=home)
+                else:
+                    # No two pretrainings share the luck of a tuning.
+                    own = seed * count + finetune_seed
+                    words = options.words(
+                        **more, **start, model_dir=home, seed=own
+                    )
+                    steps = int(flag_of(words, "train_steps"))
+                turn = (finetune_seed if row.start else seed, finetune_seed)
+                reads = self._reads(task, name, home)
+                jobs.append(Job(name, (words,), reads, task, steps, turn))
         return jobs
 
-    def _reads(self, source: str, home: str) -> dict[str, tuple[str, str]]:
+    def _reads(
+        self, source: str, name: str, home: str
+    ) -> dict[str, tuple[str, str]]:
+        """What the job `name` leaves; its run is in `home`."""
         return {
-            c.name: (os.path.join(home, c.file), c.metric)
+            c.name: (
+                self.path(name, LOG)
+                if c.file == LOG
+                else os.path.join(home, c.file),
+                c.metric,
+            )
             for c in self.options.columns_of(source)
         }
 
+    def _given(self, start: str) -> dict[str, str]:
+        return starts.flags_of(
+            start,
+            self.options.start,
+            self.path("random"),
+            self.options.random_init_std,
+            write=not self.only_read,
+        )
+
+    def _flags(self, row: RowOptions) -> dict:
+        """Of a row's pretraining, without its data and its seed."""
+        return self.options.pretrain.flags | row.pretrain
+
     def _pretrain(
-        self, row: RowOptions, data: str, home: str, seed: int, **timed
+        self, row: RowOptions, data: str, home: str, seed: int, **last
     ) -> tuple[str, ...]:
         command = self.options.pretrain
         kept = {k: v for k, v in command.flags.items() if k not in row.drop}
-        more = row.pretrain | timed
+        more = row.pretrain | last
         if data:
             more["data_dir"] = data
         more["model_dir"] = home
-        return type(command)(command.command, kept).words(**more, seed=seed)
+        return Command(command.command, kept).words(**more, seed=seed)
 
     def _row(self, options: RowOptions) -> Row:
         """What came of a row's jobs, of the best point where one is searched."""
@@ -324,41 +392,19 @@ class Study(Jobs):
     ) -> dict[str, dict]:
         """Seed -> the scaled numbers, or the error, of a column's jobs."""
         results = {}
-        for seed in range(self.options.pretrain_seeds):
+        for seed in range(1 if row.start else self.options.pretrain_seeds):
             name = f"{row.key}-{seed}"
-            places = {f"{seed}": name}
+            places = {} if row.start else {f"{seed}": name}
             if column.of != "pretrain":
                 places = {
-                    f"{seed}.{finetune_seed}": study_search.place(
-                        name, column.of, point, finetune_seed
+                    f"{own}" if row.start else f"{seed}.{own}": (
+                        study_search.place(row, seed, column.of, point, own)
                     )
-                    for finetune_seed in range(self.options.finetune_seeds)
+                    for own in range(self.options.finetune_seeds)
                 }
             for key, job_name in places.items():
-                result = dict(self.results.get(job_name, self.results[name]))
+                result = dict(self.results.get(job_name) or self.results[name])
                 if column.name in result:
                     result[column.name] *= column.scale
                 results[key] = result
         return results
-
-
-def _round(job: Job) -> tuple[int, int]:
-    """Seeds in turn, so that a table of fewer seeds is there early."""
-    first, _, second = job.name.partition("/")
-    finetune_seed = int(second.rpartition("-")[2]) if second else -1
-    return int(first.rpartition("-")[2]), finetune_seed
-
-
-def _timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
-    """A command for so many steps, which may be fewer than its warm-up."""
-    more = (f"--train_steps={steps}",)
-    if any(w.startswith("--warmup_steps=") for w in words):
-        more += ("--warmup_steps=0",)
-    return (*words, *more)
-
-
-def _flag(words: tuple[str, ...], name: str) -> str:
-    matching = [w for w in words if w.startswith(f"--{name}=")]
-    if not matching:
-        raise UserError(f"{' '.join(words)}: `{name}` is missing")
-    return matching[-1].split("=", 1)[1]

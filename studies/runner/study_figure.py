@@ -1,6 +1,7 @@
 """The picture of a study: differences with intervals, a row per variant."""
 
 import csv
+import os
 import re
 from collections.abc import Sequence
 
@@ -51,16 +52,13 @@ def order_of(column_points: Points) -> list[str]:
     return sorted(values, key=lambda n: -sum(values[n]) / len(values[n]))
 
 
-def draw(
-    stem: str, options: StudyOptions, rows: Sequence[Row], command: str
-) -> list[str]:
+def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
     """Writes the picture; its files.
 
     Args:
       stem: path without its ending.
       options: columns and the row that others are compared with.
       rows: with their values; the paper's are drawn beside them.
-      command: what made the values, for the caption.
     """
     column_points = points(options, rows) if options.figure_base else {}
     if not column_points:
@@ -84,7 +82,7 @@ def draw(
         "by seed.",
         "Bars: 95 % bootstrap interval."
         + (" Diamonds: the paper's difference." if shown else ""),
-        command,
+        options.command,
     )
     return figures.save(figure, stem)
 
@@ -122,15 +120,15 @@ def _draw_paper(axis, column: str, rows, base: Row, names) -> None:
 
 
 def read_rows(table: str, options: StudyOptions) -> list[Row]:
-    """Rows of TABLE.tsv, their rates of targets of TABLE.md."""
+    """Rows of a .tsv, their rates of targets of the .md beside it."""
     rows = {
         row.name: Row(row.name, paper=dict(row.paper)) for row in options.rows
     }
-    with open(f"{table}.tsv", encoding="utf-8", newline="") as f:
+    with open(table, encoding="utf-8", newline="") as f:
         for line in csv.DictReader(f, delimiter="\t"):
             of = rows[line["row"]].values.setdefault(line["column"], {})
             of[line["seed"]] = float(line["value"])
-    with open(f"{table}.md", encoding="utf-8") as f:
+    with open(f"{os.path.splitext(table)[0]}.md", encoding="utf-8") as f:
         for name, rate in re.findall(
             r"^\| ([^|]+) \| ([\d.]+)% ", f.read(), re.M
         ):

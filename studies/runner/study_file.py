@@ -2,59 +2,19 @@
 
 import contextlib
 import dataclasses
-import itertools
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from common import files
+from common import checks, files
 from common.errors import UserError
+from studies.runner import study_commands
 from studies.runner.seed_table import Column
+from studies.runner.starts import STARTS
+from studies.runner.study_commands import Command, Task, command
 
 OPTIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "options")
-# Flags of a tuning that no file gives.
-_RUNNERS = ("init_checkpoint", "model_dir", "seed")
-
-
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """A command and the flags that every row gives it.
-
-    Attributes:
-      command: words for the interpreter: a file, or -m and a module.
-      flags: name -> value.
-    """
-
-    command: tuple[str, ...]
-    flags: dict[str, Any]
-
-    def words(self, **more) -> tuple[str, ...]:
-        """The command with its flags and more of them, which win."""
-        from studies.runner.jobs import as_flags
-
-        return (*self.command, *as_flags(self.flags | more))
-
-
-@dataclasses.dataclass(frozen=True)
-class Task(Command):
-    """A task's command, and the grid that each row searches.
-
-    Attributes:
-      search: flag -> its values; {} = one point, the flags as they are.
-      by: column whose median says which point is best; "" = the task's first.
-      in_place: it works in the folder of the pretraining (an evaluation of
-        it), without a seed and a folder of its own.
-    """
-
-    search: dict[str, tuple] = dataclasses.field(default_factory=dict)
-    by: str = ""
-    in_place: bool = False
-
-    def points(self) -> list[dict[str, Any]]:
-        """Flags of every combination, the last flag's values fastest."""
-        values = itertools.product(*self.search.values())
-        return [dict(zip(self.search, v, strict=True)) for v in values]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +23,8 @@ class RowOptions:
 
     Attributes:
       name: of the row; its first word names its folders.
+      start: of `STARTS`: what the tasks begin with instead of a pretraining;
+        "" = [pretrain].
       records: flags of the records' command.
       pretrain: flags of the pretraining command.
       drop: flags of [pretrain] that this row is not given.
@@ -73,12 +35,17 @@ class RowOptions:
     """
 
     name: str
+    start: str = ""
     records: dict[str, Any] = dataclasses.field(default_factory=dict)
     pretrain: dict[str, Any] = dataclasses.field(default_factory=dict)
     drop: tuple[str, ...] = ()
     tasks: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     seconds_of: str = ""
     paper: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.start:
+            checks.one_of(self, checks.FIELD, start=STARTS)
 
     @property
     def key(self) -> str:
@@ -126,22 +93,33 @@ class StudyOptions:
       reference: key of the row that others are compared with.
       pretrain_seeds, finetune_seeds: how many, from 0.
       records: of every row; None = [pretrain] names its data.
+      pretrain: None = every row has a `start`.
       tasks: name -> command, and what is searched.
+      kind: of `kinds.KINDS`, which jobs and which report.
+      name: of the file, for captions.
+      start: folder of weights that rows may begin with.
+      random_init_std: deviation of the weights of rows that begin with random
+        ones; 0 = that with which the weights of `start` began, which may be no
+        good for tuning alone.
       first: name -> what is made before all rows: [corpus], which writes the
-        text that is pretrained on where --input_glob is not given, and
-        [vocabulary].
+        text that is pretrained on where --input_glob is not given,
+        [vocabulary] and [first.NAME].
       figure_base: key of the row that the picture is relative to; "" = none.
-      speed_steps: of the runs that the budget is measured with.
+      speed_steps: of the runs that the budget is measured with; 0 = none.
     """
 
     reference: str
-    pretrain_seeds: int
-    finetune_seeds: int
-    records: Command | None
-    pretrain: Command
-    tasks: dict[str, Task]
     rows: tuple[RowOptions, ...]
     columns: tuple[ResultColumn, ...]
+    pretrain_seeds: int = 1
+    finetune_seeds: int = 1
+    records: Command | None = None
+    pretrain: Command | None = None
+    tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+    kind: str = "study"
+    name: str = ""
+    start: str = ""
+    random_init_std: float = 0.0
     claims: tuple[Claim, ...] = ()
     first: dict[str, Command] = dataclasses.field(default_factory=dict)
     figure_base: str = ""
@@ -155,49 +133,38 @@ class StudyOptions:
                 raise UserError(
                     f"{what} must have different names, found {names_given}"
                 )
-        for name in ("reference", *(["figure_base"] * bool(self.figure_base))):
-            if getattr(self, name) not in keys:
-                raise UserError(
-                    f"`{name}` must be one of the rows {', '.join(keys)}, "
-                    f"found {getattr(self, name)!r}"
-                )
+        _among("`reference`", [self.reference], keys)
+        _among("`figure_base`", [self.figure_base or keys[0]], keys)
+        how = {"form": checks.FIELD, "whole": True}
+        checks.within(self, ">= 1", "pretrain_seeds", "finetune_seeds", **how)
+        checks.within(self, ">= 0", "speed_steps", **how)
+        checks.within(self, ">= 0", "random_init_std", form=checks.FIELD)
         for row in self.rows:
-            if row.seconds_of and row.seconds_of not in keys:
-                raise UserError(
-                    f"row {row.name!r}: `seconds_of` must be one of "
-                    f"{', '.join(keys)}, found {row.seconds_of!r}"
-                )
-            if unknown := sorted(set(row.tasks) - set(self.tasks)):
-                raise UserError(
-                    f"row {row.name!r}: there is no task {unknown[0]!r} among "
-                    f"{', '.join(self.tasks)}"
-                )
-        for name in ("pretrain_seeds", "finetune_seeds", "speed_steps"):
-            if not isinstance(getattr(self, name), int) or (
-                getattr(self, name) < 1
-            ):
-                raise UserError(
-                    f"`{name}` must be a number from 1 on, found "
-                    f"{getattr(self, name)!r}"
-                )
-        sources = ("pretrain", *self.tasks)
+            self._check_row(row, keys)
         for column in self.columns:
-            if column.of not in sources:
-                raise UserError(
-                    f"column {column.name!r}: `of` must be one of "
-                    f"{', '.join(sources)}, found {column.of!r}"
-                )
+            of = f"column {column.name!r}: `of`"
+            _among(of, [column.of], ["pretrain", *self.tasks])
         self._check_searches()
         for claim in self.claims:
-            for names_given, known in (
-                ((*claim.more, *claim.less), keys),
-                (claim.columns, names),
-            ):
-                if unknown := sorted(set(names_given) - set(known)):
-                    raise UserError(
-                        f"claim {claim.text!r}: there is no {unknown[0]!r} "
-                        f"among {', '.join(known)}"
-                    )
+            what = f"claim {claim.text!r}: a"
+            _among(f"{what} row", (*claim.more, *claim.less), keys)
+            _among(f"{what} column", claim.columns, names)
+
+    def _check_row(self, row: RowOptions, keys: list[str]) -> None:
+        name = f"row {row.name!r}:"
+        _among(f"{name} `seconds_of`", [row.seconds_of or keys[0]], keys)
+        entries = dict.fromkeys(task.base for task in self.tasks.values())
+        _among(f"{name} a task", row.tasks, entries)
+        in_place = any(task.in_place for task in self.tasks.values())
+        own = row.records or row.pretrain or row.seconds_of
+        if row.start and (own or in_place):
+            raise UserError(
+                f"{name} `start` is instead of a pretraining, which flags of "
+                "the row or a task that is `in_place` need"
+            )
+        if not (self.start if row.start else self.pretrain):
+            wanted = "`start` of the study" if row.start else "[pretrain]"
+            raise UserError(f"{name} {wanted} is missing")
 
     def _check_searches(self) -> None:
         for name, task in self.tasks.items():
@@ -219,6 +186,41 @@ class StudyOptions:
     def columns_of(self, source: str) -> list[ResultColumn]:
         """Those whose numbers a job of `source` leaves."""
         return [c for c in self.columns if c.of == source]
+
+    @property
+    def command(self) -> str:
+        """What makes the numbers, for the caption of a picture."""
+        of = f" --study={self.name}" if self.name else ""
+        return f"python -m studies.run{of}"
+
+    def chosen(self, tasks: Sequence[str]) -> "StudyOptions":
+        """Without the other tasks, their columns and claims on these.
+
+        Raises:
+          UserError: a name is no task.
+        """
+        left = study_commands.chosen(self.tasks, tasks)
+        columns = tuple(c for c in self.columns if c.of in ("pretrain", *left))
+        names = {c.name for c in columns}
+        claims = [
+            dataclasses.replace(
+                claim, columns=tuple(c for c in claim.columns if c in names)
+            )
+            for claim in self.claims
+        ]
+        rows = (
+            dataclasses.replace(
+                row, tasks={k: v for k, v in row.tasks.items() if k in tasks}
+            )
+            for row in self.rows
+        )
+        return dataclasses.replace(
+            self,
+            tasks=left,
+            columns=columns,
+            claims=tuple(c for c in claims if c.columns),
+            rows=tuple(rows),
+        )
 
 
 def read_toml(path: str, places: dict[str, str]) -> dict[str, Any]:
@@ -259,6 +261,11 @@ def entries_of(path: str) -> Iterator[None]:
         raise UserError(f"{path}: {e}") from e
 
 
+def names() -> list[str]:
+    """Of the studies that come with the project."""
+    return sorted(n[:-5] for n in os.listdir(OPTIONS) if n.endswith(".toml"))
+
+
 def path_of(name: str) -> str:
     """The file of a study that comes with the project, or the path given.
 
@@ -269,79 +276,64 @@ def path_of(name: str) -> str:
     if files.exists(path):
         return path
     if not files.exists(name):
-        known = sorted(n[:-5] for n in os.listdir(OPTIONS))
         raise UserError(
             f"{name} does not exist: give a TOML file or one of "
-            f"{', '.join(known)}"
+            f"{', '.join(names())}"
         )
     return name
 
 
-def load(path: str, places: dict[str, str]) -> StudyOptions:
-    """Reads a TOML file: `[all]` holds flags of pretraining and every task.
+def options_of(
+    value: dict[str, Any], options: type[StudyOptions] = StudyOptions
+) -> StudyOptions:
+    """Entries of a file: `[all]` holds flags of pretraining and every task.
 
-    Args:
-      path: the file; docs/explanation/ablation.md describes it.
-      places: name -> text that stands for `{name}` in values.
-
-    Raises:
-      UserError: no TOML, or an entry that is missing, unknown or wrong.
-    """
-    value = read_toml(path, places)
-    with entries_of(path):
-        entries = dict(value)
-        entries["first"] = {
-            name: command(entries.pop(name))
-            for name in ("corpus", "vocabulary")
-            if name in entries
-        }
-        shared = dict(entries.pop("all", {}))
-        records = entries.get("records")
-        entries["records"] = command(records) if records else None
-        entries["pretrain"] = command(shared | entries["pretrain"])
-        entries["tasks"] = {
-            name: task_of(name, shared | value)
-            for name, value in entries.get("tasks", {}).items()
-        }
-        entries["rows"] = _made(RowOptions, entries["rows"])
-        entries["columns"] = _made(ResultColumn, entries["columns"])
-        entries["claims"] = _made(Claim, entries.get("claims", []))
-        return StudyOptions(**entries)
-
-
-def chosen(options: StudyOptions, tasks: Sequence[str]) -> StudyOptions:
-    """Without the other tasks, their columns and claims on these.
+    docs/explanation/ablation.md describes them.
 
     Raises:
-      UserError: a name is no task.
+      UserError, KeyError, TypeError: one is missing, unknown or wrong.
     """
-    if unknown := sorted(set(tasks) - set(options.tasks)):
-        raise UserError(
-            f"--tasks={','.join(tasks)}: there is no {unknown[0]!r} among "
-            f"{', '.join(options.tasks)}"
-        )
-    kept = ("pretrain", *tasks)
-    columns = tuple(c for c in options.columns if c.of in kept)
-    names = {c.name for c in columns}
-    claims = (
-        dataclasses.replace(
-            claim, columns=tuple(c for c in claim.columns if c in names)
-        )
-        for claim in options.claims
+    entries = dict(value)
+    first = {
+        name: entries.pop(name)
+        for name in ("corpus", "vocabulary")
+        if name in entries
+    } | entries.pop("first", {})
+    entries["first"] = {name: command(value) for name, value in first.items()}
+    shared = dict(entries.pop("all", {}))
+    records, pretrain = entries.get("records"), entries.get("pretrain")
+    entries["records"] = command(records) if records else None
+    entries["pretrain"] = command(shared | pretrain) if pretrain else None
+    tasks: dict[str, Task] = {}
+    for name, value in entries.get("tasks", {}).items():
+        tasks |= study_commands.tasks_of(name, shared | value)
+    entries["tasks"] = tasks
+    entries["rows"] = _made(RowOptions, entries["rows"])
+    entries["columns"] = tuple(
+        column
+        for given in _made(ResultColumn, entries["columns"])
+        for column in _with_labels(given, tasks)
     )
-    rows = (
-        dataclasses.replace(
-            row, tasks={k: v for k, v in row.tasks.items() if k in tasks}
-        )
-        for row in options.rows
-    )
-    return dataclasses.replace(
-        options,
-        tasks={name: options.tasks[name] for name in tasks},
-        columns=columns,
-        claims=tuple(c for c in claims if c.columns),
-        rows=tuple(rows),
-    )
+    entries["claims"] = _made(Claim, entries.get("claims", []))
+    return options(**entries)
+
+
+def _among(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UserError(
+                f"{what} must be one of {', '.join(known)}, found {name!r}"
+            )
+
+
+def _with_labels(column: ResultColumn, tasks: dict[str, Task]):
+    """A column, or one for each number of labels of its task."""
+    columns = [
+        dataclasses.replace(column, name=task.named(column.name), of=name)
+        for name, task in tasks.items()
+        if task.base == column.of and task.labels
+    ]
+    return columns or [column]
 
 
 def _filled(value, places):
@@ -352,42 +344,6 @@ def _filled(value, places):
     if isinstance(value, dict):
         return {k: _filled(v, places) for k, v in value.items()}
     return value
-
-
-def command(value: dict) -> Command:
-    """The entry `command`, and all others as its flags."""
-    flags = dict(value)
-    return Command(tuple(flags.pop("command").split()), flags)
-
-
-def task_of(name: str, value: dict) -> Task:
-    """[tasks.NAME] with its [tasks.NAME.search].
-
-    Raises:
-      UserError: a flag's values are no list of texts and numbers that differ.
-    """
-    flags = dict(value)
-    search = dict(flags.pop("search", {}))
-    by, in_place = search.pop("by", ""), flags.pop("in_place", False)
-    for flag, values in search.items():
-        if flag in _RUNNERS:
-            raise UserError(
-                f"tasks.{name}.search: `{flag}` is set by the runner"
-            )
-        good = isinstance(values, tuple) and values
-        if not good or len(set(map(str, values))) < len(values):
-            raise UserError(
-                f"tasks.{name}.search: `{flag}` must be a list of different "
-                f"values, found {values!r}"
-            )
-        for v in values:
-            if not isinstance(v, (int, float, str)) or "/" in str(v):
-                raise UserError(
-                    f"tasks.{name}.search: `{flag}` must have numbers or texts "
-                    f'without "/" (they name folders), found {v!r}'
-                )
-    tuning = command(flags)
-    return Task(tuning.command, tuning.flags, search, by, in_place)
 
 
 def _made(kind, values) -> tuple:

@@ -2,16 +2,14 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from common import files
 from data.pretraining.manifest import PretrainingManifest
 from data.records.manifest import kind_of
-from studies.runner import study_figure
 from studies.runner.seed_table import Row, difference, same_rate, table
 from studies.runner.study_file import Claim, ResultColumn, StudyOptions
 from studies.runner.study_search import Searched
-
-COMMAND = "python -m studies.run"  # in the caption of the picture
 
 
 def target_rate(data_dir: str) -> tuple[float, float | None, int]:
@@ -54,11 +52,11 @@ def text(
 
 def write(
     folder: str,
-    options: StudyOptions,
+    text: str,
     rows: Sequence[Row],
     searches: Sequence[Searched] = (),
 ) -> list[str]:
-    """All files; their paths. Equal results give equal bytes."""
+    """A table and its numbers; the paths. Equal results give equal bytes."""
     values = {
         row.name: {"targets": row.rate, "errors": row.errors, "of": row.values}
         for row in rows
@@ -72,15 +70,19 @@ def write(
         for column, seeds in row.values.items()
         for seed, value in seeds.items()
     ]
+    return save(folder, text, values, "".join(lines))
+
+
+def save(folder: str, text: str, values: Any, lines: str) -> list[str]:
+    """Writes `table.md`, `results.json` and `table.tsv`; their paths."""
     paths = [
         os.path.join(folder, name)
         for name in ("table.md", "results.json", "table.tsv")
     ]
-    files.write_text(paths[0], text(options, rows, searches))
+    files.write_text(paths[0], text)
     files.write_json(paths[1], values)
-    files.write_text(paths[2], "".join(lines))
-    stem = os.path.join(folder, "figure5")
-    return paths + study_figure.draw(stem, options, rows, COMMAND)
+    files.write_text(paths[2], lines)
+    return paths
 
 
 def claim_lines(

@@ -9,6 +9,7 @@ from typing import Any
 
 from common.summary import describe
 from studies.runner.seed_table import Column
+from studies.runner.study_file import RowOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +64,11 @@ def label(point: dict[str, Any]) -> str:
     return ",".join(f"{flag}={value}" for flag, value in point.items())
 
 
-def place(pretraining: str, task: str, point: str, finetune_seed: int) -> str:
-    """Folder of a tuning of a pretraining, below the output folder."""
-    return (
-        f"{pretraining}/{','.join(filter(None, (task, point)))}-{finetune_seed}"
-    )
+def place(
+    row: RowOptions, seed: int, task: str, point: str, finetune_seed: int
+) -> str:
+    """Folder of a tuning: below its pretraining's, where it has one."""
+    text = ",".join(filter(None, (task, point)))
+    if row.start:
+        return f"{text}/{row.key}-{finetune_seed}"
+    return f"{row.key}-{seed}/{text}-{finetune_seed}"

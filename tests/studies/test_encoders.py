@@ -5,7 +5,8 @@ import pytest
 from benchmarks.tpu.plan import parameters_of
 from modeling.encoders.registry import new_config
 from studies.runner import study
-from studies.runner.study_file import chosen, load, path_of
+from studies.runner.kinds import load
+from studies.runner.study_file import path_of
 
 PLACES = {"out": "OUT", "data": "DATA", "text": "TEXT"}
 SIZES = ("n_layer", "d_model", "n_head", "d_head", "d_inner")
@@ -64,7 +65,7 @@ def test_equal_seconds_and_the_chosen_tasks(monkeypatch, tmp_path):
     rate = (0.16, 0.16, 21)
     monkeypatch.setattr(f"{report}.target_rate", lambda home: rate)
     monkeypatch.setattr(f"{report}.without_held_out", lambda home: False)
-    given = chosen(options(), ["demo"])
+    given = options().chosen(["demo"])
     rows = study.Study(str(tmp_path), given).run()
     assert [row.name for row in rows][:2] == ["xlnet", "bert"]
     tuned = [name for name in done if "/demo-" in name and name[:5] != "speed"]

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 
 from common import files
-from studies.runner import jobs
+from studies.runner import processes
 
 ROOT = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -92,7 +92,7 @@ def start(arguments: list[str], log: str) -> subprocess.Popen | Forked:
             env=os.environ | _ENVIRONMENT,
             stdout=f,
             stderr=f,
-            preexec_fn=jobs.die_with_parent,
+            preexec_fn=processes.die_with_parent,
         )
 
 
@@ -182,7 +182,7 @@ def _run(arguments: list[str], log: str) -> None:
 def end_with(run: Callable[[], None]) -> None:
     """Runs it in a fork; never returns."""
     status = 1
-    jobs.die_with_parent()
+    processes.die_with_parent()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run()

@@ -15,9 +15,20 @@ from tests.helpers import commands
 pytestmark = pytest.mark.slow
 
 OPTIONS = """
-seeds = 2
+kind = "gains"
+reference = "random"
+finetune_seeds = 2
+speed_steps = 0
+start = "{start}"
 random_init_std = 0.03
+rows = [
+  { name = "pretrained", start = "weights" },
+  { name = "random", start = "random" },
+]
+columns = [{ name = "trec", of = "trec", file = "eval_dev.json", metric = "accuracy" }]
 [all]
+do_train = true
+do_eval = true
 train_batch_size = 8
 learning_rate = 1e-3
 warmup_steps = 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.studies.runner.toy_studies import OPTIONS, STUB
+from tests.studies.toy_studies import OPTIONS, STUB
 
 
 @pytest.fixture

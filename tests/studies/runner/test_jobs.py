@@ -1,19 +1,13 @@
 """Jobs: done once, killed, failed; their budget; tables of seeds by hand."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
 from common.errors import UserError
-from studies.runner import jobs
+from studies.runner import jobs, processes
 from studies.runner.jobs import Job, Jobs, Speed
 from studies.runner.seed_table import Column, Row, difference, table
-from tests.conftest import ROOT
 
 
 def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
@@ -37,6 +31,54 @@ def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
         assert name in jobs.run_job(empty, str(tmp_path))["error"]
 
 
+def test_numbers_of_the_log_and_of_columns_that_came_later(tmp_path):
+    """The last line that begins with a name; what an old result lacks."""
+    code = (
+        "import sys; print('loss 7.5'); print('loss 2.5 nats');"
+        "print('lossy 1'); open(sys.argv[1], 'w').write('{\"f1\": 0.25}')"
+    )
+    made = str(tmp_path / "metrics.json")
+    log = str(tmp_path / "a" / jobs.LOG)
+    words = ("-S", "-c", code, made)
+    job = Job("a", (words,), {"loss": (log, "loss")})
+    first = jobs.run_job(job, str(tmp_path))
+    assert first["loss"] == 2.5 and "f1" not in first
+    more = Job("a", (words,), job.reads | {"f1": (made, "f1")})
+    assert jobs.run_job(more, str(tmp_path)) == first | {"f1": 0.25}
+    no = Job("a", (words,), {"no": (made, "no"), "x": (made + "x", "f1")})
+    assert jobs.run_job(no, str(tmp_path)) == first
+    # Flags have no order; other ones are other options.
+    turned = Job("a", ((*words[:2], made, code),), job.reads)
+    assert jobs.run_job(turned, str(tmp_path)) == first
+    other = Job("a", ((*words, "--x"),), job.reads)
+    with pytest.raises(UserError, match="made with other options"):
+        jobs.run_job(other, str(tmp_path))
+
+
+def test_parts_follow_each_other(tmp_path, monkeypatch):
+    """The least first number first; later parts are read before."""
+    done = tmp_path / "late"
+    done.mkdir()
+    (done / jobs.RESULT).write_text('{"f1": 3}')
+    asked = []
+
+    def run_job(job, folder, cores=None):
+        asked.append(job.name)
+        return {"seconds": 1.0, "f1": 3}
+
+    monkeypatch.setattr(jobs, "run_job", run_job)
+    turns = {"late": (2, 0), "b": (0, 1), "a": (0, -1), "mid": (1, 5)}
+    listed = [Job(name, (), turn=turn) for name, turn in turns.items()]
+    runner = Jobs(str(tmp_path), lambda _: None)
+    seen = [dict(runner.results) for _ in runner.do_in_turn(listed)]
+    assert asked == ["late", "a", "b", "mid", "late"]  # the first is a look
+    errors = [{k for k, v in of.items() if "error" in v} for of in seen]
+    assert errors == [{"mid"}, set(), set()] and "late" in seen[0]
+    reader = Jobs(str(tmp_path), lambda _: None, only_read=True)
+    assert len(list(reader.do_in_turn(listed))) == 1
+    assert list(reader.do_in_turn([])) == [None]
+
+
 def test_budget_and_speed(tmp_path, monkeypatch):
     def run_job(job, folder, cores):
         # 2 seconds of start, half a second per step.
@@ -58,14 +100,12 @@ def test_budget_and_speed(tmp_path, monkeypatch):
         "speed is not known"
     )
     assert runner.hours() == pytest.approx((7 + 17) / 3600)
-    assert jobs.as_flags({"a": 1, "b": True, "c": False}) == (
-        *("--a=1", "--b", "--noc"),
-    )
+    assert runner.budget(listed, {}) == "4 jobs, 1 done"
 
 
 def test_workers_share_the_cores_and_a_child_waits(tmp_path):
     """Two at a time, each on its half; `a/b` after `a`, and fails with it."""
-    cores = jobs._cores()
+    cores = processes.cores()
     if len(cores) < 2:
         pytest.skip("one core")
     places = tmp_path / "places"
@@ -118,100 +158,6 @@ def test_what_was_never_started_has_not_failed(tmp_path):
     for seed, name in enumerate(("a", "bad", "a")):
         row.add("f1", str(seed), reader.results[name], "f1")
     assert row.errors == {"f1": "no"}
-
-
-def test_who_is_killed_takes_the_command_along(tmp_path):
-    """The next start finds no other process, and the time of both."""
-    pid = tmp_path / "pid"
-    code = (
-        "import os, sys, time;"
-        f"new = not os.path.exists({str(pid)!r});"
-        f"open({str(pid)!r}, 'a').write(str(os.getpid()) + chr(10));"
-        "print('up', flush=True);"
-        "time.sleep(600 if new else 0)"
-    )
-    program = (
-        "import sys; from studies.runner import jobs;"
-        "print(jobs.run_job(jobs.Job('j', (('-c', sys.argv[1]),)), sys.argv[2]))"
-    )
-    command = [sys.executable, "-c", program, code, str(tmp_path)]
-    runner = subprocess.Popen(command, cwd=ROOT)
-    while not pid.exists() or not pid.read_text().endswith("\n"):
-        assert runner.poll() is None
-        time.sleep(0.02)
-    child = int(pid.read_text())
-    runner.send_signal(signal.SIGKILL)
-    runner.wait()
-    for _ in range(500):
-        try:
-            with open(f"/proc/{child}/stat", encoding="ascii") as f:
-                if f.read().split()[2] == "Z":  # nobody waits for it
-                    break
-        except FileNotFoundError:
-            break
-        time.sleep(0.02)
-    else:
-        raise AssertionError("the command outlived its runner")
-    attempt = json.loads((tmp_path / "j" / "attempt.json").read_text())
-    attempt["before"] = 100.0  # as if an earlier start had taken so long
-    (tmp_path / "j" / "attempt.json").write_text(json.dumps(attempt))
-    assert subprocess.run(command, cwd=ROOT, check=True).returncode == 0
-    result = json.loads((tmp_path / "j" / jobs.RESULT).read_text())
-    assert result["seconds"] >= 100.0
-    assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
-    """The next start goes on; a command that ends well at SIGTERM is not done."""
-    code = (
-        "import os, signal, sys, time; home = sys.argv[1];"
-        "os.makedirs(home, exist_ok=True); up = os.path.join(home, 'up');"
-        "saved = os.path.join(home, 'saved')\n"
-        "if os.path.exists(saved): sys.exit(0)\n"
-        "def stop(*_):\n"
-        "    open(saved, 'w').close(); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, stop); open(up, 'w').close()\n"
-        "while True: time.sleep(0.05)"
-    )
-    program = (
-        "import sys; from studies.runner import jobs; from common.errors import "
-        "UserError; out, code, workers = sys.argv[1:];"
-        "runner = jobs.Jobs(out, workers=int(workers));"
-        "listed = [jobs.Job(n, (('-S', '-c', code, runner.path('at', n)),)) "
-        "for n in 'abc']\n"
-        "try: runner.do_all(listed)\n"
-        "except UserError as e: sys.exit(f'said: {e}')"
-    )
-    if workers > len(jobs._cores()):
-        pytest.skip("one core")
-    command = [sys.executable, "-c", program, str(tmp_path), code, str(workers)]
-
-    def start():
-        return subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-
-    def done():
-        return {n for n in "abc" if (tmp_path / n / jobs.RESULT).exists()}
-
-    runner, names = start(), "abc"[:workers]
-    while not all((tmp_path / "at" / n / "up").exists() for n in names):
-        assert runner.poll() is None
-        time.sleep(0.02)
-    runner.send_signal(signal.SIGTERM)
-    said = runner.communicate(timeout=60)[0].decode()
-    assert runner.returncode == 1, said
-    assert "said: stopped by SIGTERM; the same command resumes" in said
-    saved = {p.parent.name for p in tmp_path.glob("at/*/saved")}
-    assert saved == set(names) and done() == set()
-    # The rest is never told to stop: let it find what it waits for.
-    for name in "abc"[workers:]:
-        (tmp_path / "at" / name).mkdir(parents=True)
-        (tmp_path / "at" / name / "saved").touch()
-    again = start()
-    said = again.communicate(timeout=60)[0].decode()
-    assert again.returncode == 0 and done() == set("abc"), said
 
 
 def _rows():

@@ -18,12 +18,12 @@ from flags.tasks import finetune_flags
 from flags.training import common_flags, pretrain_flags
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
-from studies.runner.study_file import load
+from studies.runner.kinds import load
 from tests.conftest import ROOT
 from tests.flags.fresh_flags import remove_ours
 from tests.helpers import commands
 from tests.helpers.runs import builds
-from tests.studies.runner.toy_studies import OPTIONS, default_options
+from tests.studies.toy_studies import OPTIONS, default_options
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_the_table_by_hand(options, tmp_path):
     runner = study.Study(str(folder), given)
     runner._say = lines.append
     rows = runner.run()
-    paths = study_report.write(str(folder), given, rows)
+    paths = runner.write(rows)
     assert [p.rsplit("/", 1)[1] for p in paths] == [
         *("table.md", "results.json", "table.tsv"),
         *("figure5.png", "figure5.svg"),

@@ -5,10 +5,10 @@ import tomllib
 import pytest
 
 from common.errors import UserError
-from studies.runner.study_file import load
+from studies.runner.kinds import load
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
-from tests.studies.runner.toy_studies import default_options
+from tests.studies.toy_studies import default_options
 
 
 def test_flags_of_all_are_of_pretraining_and_tasks(options):
@@ -30,11 +30,29 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ('reference = "b"', 'reference = "z"', "one of the rows a, b, c"),
+        ('reference = "b"', 'reference = "z"', "one of a, b, c, found 'z'"),
         ("speed_steps", "sped_steps", "sped_steps"),
+        ("speed_steps = 1", "speed_steps = -1", "`speed_steps` must be >= 0"),
+        ("speed_steps = 1", 'kind = "x"', "one of study, gains, learning, mul"),
+        ('name = "a first"', 'name = "a", start = "x"', "of weights, random"),
+        ('name = "a first"', 'name = "a", start = "random"', "of the study is"),
+        (
+            'name = "b second"',
+            'name = "b", start = "random"',
+            "is instead of a",
+        ),
+        ("pretrain = {", "# pretrain = {", "row 'a first': .pretrain. is mi"),
         ('of = "two"', 'of = "three"', "pretrain, one, two"),
-        ('more = ["c"]', 'more = ["d"]', "there is no 'd' among a, b, c"),
-        ("pretrain_seeds = 2", "pretrain_seeds = 0", "a number from 1 on"),
+        (
+            'more = ["c"]',
+            'more = ["d"]',
+            "a row must be one of a, b, c, found 'd'",
+        ),
+        (
+            "pretrain_seeds = 2",
+            "pretrain_seeds = 0",
+            "`pretrain_seeds` must be >= 1",
+        ),
         ('"c wrong"', '"a wrong"', "different names"),
         ("finetune_seeds = 3", "finetune_seeds =", "no TOML"),
         ('name = "loss"', 'name = "{loss}"', "{loss} is not known"),

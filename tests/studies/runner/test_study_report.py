@@ -4,22 +4,22 @@ import dataclasses
 
 import pytest
 
-from studies.runner import study_figure, study_file, study_report
+from studies.runner import study_figure, study_report
 from studies.runner.seed_table import Row
+from studies.runner.study_commands import Command
 from studies.runner.study_file import (
     Claim,
-    Command,
     ResultColumn,
     RowOptions,
     StudyOptions,
 )
-from tests.conftest import ROOT
 
 
 def options_of(names, claims=()):
     """One column, f1; the first row is the reference and the base."""
     first = names[0].split()[0]
     return StudyOptions(
+        name="x",
         reference=first,
         figure_base=first,
         pretrain_seeds=1,
@@ -85,7 +85,7 @@ def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
         "save",
         lambda figure, stem: [drawn.append(figure)],
     )
-    study_figure.draw("figure", options, rows, "python -m x")
+    study_figure.draw("figure", options, rows)
     (axes,) = drawn[0].axes
     labels = [t.get_text() for t in axes.get_yticklabels()]
     assert labels == ["c high", "b low"]
@@ -98,18 +98,4 @@ def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
     paper = axes.lines[-1].get_data()
     assert dict(zip(paper[1], paper[0], strict=True)) == {0: 2.0, 1: 1.0}
     title = drawn[0].get_suptitle()
-    assert "n = 2 seeds" in title and "python -m x" in title
-
-
-def test_the_picture_of_the_page_is_drawn_from_the_measured_table(tmp_path):
-    """Every row of the table is read, and the rates of targets."""
-    places = {"out": "", "data": "", "text": ""}
-    options = study_file.load(study_file.path_of("ablation"), places)
-    table = str(ROOT / "docs/measured/ablation_table")
-    rows = study_figure.read_rows(table, options)
-    assert {row.name: row.rate for row in rows}["3 XLNet (K = 7)"] == 0.1429
-    found = study_figure.points(options, rows)
-    assert set(found) == {"answerable F1", "SST-2", "TREC", "AG News"}
-    assert "3 XLNet (K = 7)" not in found["TREC"] and len(found["TREC"]) == 12
-    paths = study_figure.draw(str(tmp_path / "a"), options, rows, "command")
-    assert [path[-4:] for path in paths] == [".png", ".svg"]
+    assert "n = 2 seeds" in title and "python -m studies.run --study=x" in title

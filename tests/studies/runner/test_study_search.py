@@ -6,9 +6,10 @@ import statistics
 import pytest
 
 from common.errors import UserError
-from studies.runner import study, study_report
+from studies.runner import study
+from studies.runner.kinds import load
 from studies.runner.seed_table import Column
-from studies.runner.study_file import load
+from studies.runner.study_file import RowOptions
 from studies.runner.study_search import Searched, label, place
 
 ACCURACY = Column("accuracy", digits=1)
@@ -33,8 +34,12 @@ def test_the_grid_in_its_order(options):
         for rate in ("0.001", "0.0002")
         for batch in (8, 16, 32)
     ]
-    assert place("a-0", "one", "", 2) == "a-0/one-2"
-    assert place("a-0", "two", "batch=8", 1) == "a-0/two,batch=8-1"
+    row = RowOptions("a first")
+    assert place(row, 0, "one", "", 2) == "a-0/one-2"
+    assert place(row, 3, "two", "batch=8", 1) == "a-3/two,batch=8-1"
+    # Without a pretraining there is no job to be below.
+    row = RowOptions("a first", start="weights")
+    assert place(row, 0, "two", "batch=8", 1) == "two,batch=8/a-1"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,7 @@ def test_the_table_has_each_rows_best_point(options, tmp_path):
     runner._say = lines.append
     rows = runner.run()
     searches = runner.searches()
-    study_report.write(str(folder), given, rows, searches)
+    runner.write(rows)
     # 3 rows, 2 seeds: a pretraining, 3 tunings of one task, 6 x 3 of the other.
     assert any(x.startswith("132 jobs, 0 done") for x in lines)
 

@@ -1,17 +1,19 @@
 """The table of joint training: which jobs, which models, which numbers."""
 
+import json
+import os
 import statistics
 
 import pytest
 
 from common.errors import UserError
-from studies import multitask_table
-from studies.runner import jobs
-from studies.runner.seed_table import table
-from tests.conftest import ROOT
+from studies.runner import jobs, known_jobs, study_file
+from studies.runner.kinds import load, runner_of
 
 OPTIONS = """
+kind = "multitask"
 seeds = 3
+start = "START"
 joint = { command = "run_multitask.py", data_dir = "{data}" }
 alone = { command = "run_classifier.py", train_steps = 5 }
 tasks = { mnli = {}, cola = { max_seq_length = 9 } }
@@ -35,16 +37,14 @@ def done(monkeypatch, tmp_path):
     monkeypatch.setattr(jobs, "run_job", run_job)
     path = tmp_path / "options.toml"
     path.write_text(OPTIONS)
-    options = multitask_table.load(str(path), {"data": "DATA"})
-    runner = multitask_table.MultiTaskTable(
-        str(tmp_path / "out"), options, "START"
-    )
+    options = load(str(path), {"data": "DATA"})
+    runner = runner_of(str(tmp_path / "out"), options)
     runner._say = lambda line: None
-    return asked, options, runner.run(), runner
+    return asked, runner.run(), runner
 
 
 def test_the_jobs_and_their_models(done):
-    asked, _, _, runner = done
+    asked, _, runner = done
     assert [job.name for job in asked] == [
         *("schedule-0", "alone/cola", "schedule-1", "schedule-2"),
         *("alone-together/mnli", "alone-together/cola"),
@@ -74,24 +74,50 @@ def test_the_jobs_and_their_models(done):
 
 
 def test_the_rows(done):
-    _, options, rows, runner = done
+    _, rows, runner = done
     names = [row.name for row in rows]
     assert names[1:3] == ["alone", "joint"] and len(names) == 5
     joint = [
         100 * runner.results[f"schedule-{i}"]["joint cola"] for i in range(3)
     ]
     assert list(rows[2].values["cola"].values()) == joint
-    text = table(rows, multitask_table.columns(options), "alone")
+    text = runner.text(rows)
     assert "cola, matthews" in text
     assert f"{statistics.median(joint):.1f}" in text
     # One difference: an ensemble is of no seed.
     assert text.count("less alone") == 1
 
 
+def test_numbers_and_jobs_are_written(done):
+    """An ensemble needs the weights of all: jobs travel together or not."""
+    _, rows, runner = done
+    os.makedirs(runner.folder)
+    paths = [os.path.basename(path) for path in runner.write(rows)]
+    assert paths == ["table.md", "results.json", "table.tsv"]
+    for job in runner.listed[:-1]:
+        os.makedirs(runner.path(job.name))
+        for name in (jobs.RESULT, jobs.ATTEMPT):
+            with open(runner.path(job.name, name), "w") as f:
+                f.write('{"commands": []}')
+    path = known_jobs.write(runner, runner.listed)
+    with open(path) as f:
+        assert f.read().strip() == "{}"
+    known = known_jobs.write(runner, runner.listed[:-1])
+    with open(known) as f:
+        assert len(json.load(f)) == len(runner.listed) - 1
+
+
+def test_the_chosen_tasks(done):
+    _, _, runner = done
+    assert list(runner.options.chosen(["cola"]).tasks) == ["cola"]
+    with pytest.raises(UserError, match="no 'rte' among mnli, cola"):
+        runner.options.chosen(["rte"])
+
+
 def test_the_file_of_options(tmp_path):
-    folder = ROOT / "studies" / "options" / "multitask_table.toml"
-    given = multitask_table.load(str(folder), {"data": "D"})
-    assert given.seeds == 3 and len(given.tasks) == 9
+    path = study_file.path_of("multitask")
+    given = load(path, {"data": "D", "start": "S"})
+    assert given.seeds == 3 and len(given.tasks) == 9 and given.start == "S"
     path = tmp_path / "options.toml"
     for wrong, message in (
         ("mnli = {}, xnli = {}", "'xnli' is no task of the schedule"),
@@ -102,4 +128,4 @@ def test_the_file_of_options(tmp_path):
         )
         path.write_text(found)
         with pytest.raises(UserError, match=message):
-            multitask_table.load(str(path), {"data": "D"})
+            load(str(path), {"data": "D"})

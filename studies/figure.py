@@ -1,0 +1,50 @@
+"""Command: the picture of a study from a table of its values.
+
+    python -m studies.figure --study=results --output_dir=OUT \\
+        --values=docs/measured/results_table.tsv
+
+Runs nothing. The table is the `table.tsv` that `studies.run` wrote; the rates of
+targets are read from the .md beside it, where the study has some.
+"""
+
+import os
+
+from absl import flags
+
+from common.errors import UserError
+from flags import app
+from studies.runner import kinds, study_file
+from studies.runner.study import Study
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Reads the table and draws.
+
+    Raises:
+      UserError: there is nothing to draw.
+    """
+    places = dict.fromkeys(("out", "data", "text", "start"), "-")
+    options = kinds.load(study_file.path_of(FLAGS.study), places)
+    runner = kinds.runner_of(FLAGS.output_dir, options, only_read=True)
+    paths = []
+    if isinstance(runner, Study):
+        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        paths = runner.draw(runner.read_rows(FLAGS.values))
+    if not paths:
+        raise UserError(f"--study={FLAGS.study} has no picture of its table")
+    for path in paths:
+        print(f"wrote {path}")
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_string("study", "ablation", "As of `studies.run`.")
+    flags.DEFINE_string("values", None, "TSV of values.", required=True)
+    flags.DEFINE_string("output_dir", None, "Takes the picture.", required=True)
+
+
+if __name__ == "__main__":
+    define()
+    app.run(main)

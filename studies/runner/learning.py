@@ -1,0 +1,212 @@
+"""A study of how fast rows learn (`kind = "learning"`).
+
+Every row is a pretraining that is evaluated on the same held-out targets while it
+runs. Its table says, too, what is reached in equal seconds: of each row the step
+of one system is timed (`benchmarks.systems`), all of them in turn. The picture
+has the curves over steps and over seconds; `learning.json` has their numbers.
+"""
+
+import dataclasses
+import functools
+import json
+from typing import Any
+
+import numpy as np
+
+from benchmarks.compare import harness
+from benchmarks.compare.harness import System
+from benchmarks.systems.workloads import Workload
+from common import figures, files
+from common.errors import UserError
+from data.pretraining.manifest import PretrainingManifest
+from studies.runner.seed_table import Row
+from studies.runner.study import EVALUATIONS, Study
+from studies.runner.study_file import ResultColumn, StudyOptions, options_of
+
+_STEP, _STEPS, _THEN = "s per step", "steps in equal seconds", "held out then"
+# Sizes of a workload -> flags of [pretrain].
+_SIZES = {
+    "layers": "n_layer",
+    "batch": "train_batch_size",
+    "memory": "mem_len",
+    "width": "d_model",
+    "heads": "n_head",
+    "inner": "d_inner",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningOptions(StudyOptions):
+    """A study and what is timed.
+
+    Attributes:
+      systems: key of a row -> module of the system whose step is its; {} =
+        nothing is timed.
+      rounds: steps of each that are timed.
+    """
+
+    systems: dict[str, str] = dataclasses.field(default_factory=dict)
+    rounds: int = 20
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.columns_of_curves():
+            raise UserError(
+                f'wanted a column of "pretrain" with file = "{EVALUATIONS}"'
+            )
+        flags = self.pretrain.flags if self.pretrain else {}
+        for row in self.rows if self.systems else ():
+            given = flags | row.pretrain
+            missing = {*_SIZES.values(), "data_dir"} - set(given)
+            if row.key not in self.systems or missing:
+                what = f"`{min(missing)}`" if missing else "one of [systems]"
+                raise UserError(f"row {row.name!r}: {what} is missing")
+
+    def columns_of_curves(self) -> list[ResultColumn]:
+        """Those that are read from evaluations; the first one's is drawn."""
+        columns = self.columns_of("pretrain")
+        return [c for c in columns if c.file == EVALUATIONS]
+
+
+def read_options(value: dict[str, Any]) -> LearningOptions:
+    """Of the entries of a file; see `options_of`."""
+    return options_of(value, LearningOptions)
+
+
+# Of a pretraining: "steps" at which it was evaluated, and "losses" there.
+Curve = dict[str, list[float]]
+
+
+class Learning(Study):
+    """The jobs of a study, the steps that are timed, the curves."""
+
+    options: LearningOptions
+
+    def write(self, rows: list[Row]) -> list[str]:
+        """Writes the report and its curves; their paths."""
+        path = self.path("learning.json")
+        value = {"curves": self.curves(), "seconds": self.seconds}
+        files.write_json(path, value)
+        return [*super().write(rows), path]
+
+    def curves(self) -> dict[str, dict[str, Curve]]:
+        """Row -> seed -> curve of what is done, and not elsewhere."""
+        metric, found = self.options.columns_of_curves()[0].metric, {}
+        for row in self.options.rows:
+            own = found.setdefault(row.key, {})
+            for seed in range(self.options.pretrain_seeds):
+                name = f"{row.key}-{seed}"
+                path = self.path(name, "run", EVALUATIONS)
+                if "error" in self.results[name] or not files.exists(path):
+                    continue
+                lines = files.read_bytes(path).decode().splitlines()
+                evaluations = [json.loads(line) for line in lines]
+                own[str(seed)] = {
+                    "steps": [e["step"] for e in evaluations],
+                    "losses": [e[metric] for e in evaluations],
+                }
+        return found
+
+    @functools.cached_property
+    def seconds(self) -> dict[str, float]:
+        """Row -> median of a step of its system, in turn; {} without."""
+        path = self.path("speed.json")
+        if files.exists(path):
+            return files.read_json_object(path, "remove it to time again")
+        if self.only_read or not self.options.systems:
+            return {}
+        self._say("timing the steps")
+        systems, sizes = [], {"dropout": 0.0}
+        for row in self.options.rows:
+            flags = self._flags(row)
+            manifest = PretrainingManifest.load(flags["data_dir"])
+            sizes |= {k: flags[flag] for k, flag in _SIZES.items()}
+            sizes |= {"length": manifest.seq_len, "vocab": manifest.vocab_size}
+            own = {"predict": manifest.num_predict}
+            module = self.options.systems[row.key]
+            systems.append(System(row.key, module, sizes=own))
+        seconds = {}
+        workload, rounds = Workload(**sizes), self.options.rounds
+        for result in harness.compare(systems, workload, rounds):
+            if result.error:
+                self._say(f"timing {result.name} failed: {result.error}")
+                return {}
+            seconds[result.name] = float(np.median(result.seconds))
+        files.write_json(path, seconds)
+        return seconds
+
+    def shown(self, rows: list[Row]) -> tuple[StudyOptions, list[Row]]:
+        """With what is reached in equal seconds, where steps are timed."""
+        seconds, curves = self.seconds, self.curves()
+        if not seconds:
+            return self.options, rows
+        steps = {
+            row.key: self._flags(row)["train_steps"]
+            for row in self.options.rows
+        }
+        reached = equal_seconds(steps, seconds)
+        timed = []
+        for options, row in zip(self.options.rows, rows, strict=True):
+            key = options.key
+            values = {
+                _STEP: {"all": seconds[key]},
+                _STEPS: {"all": reached[key]},
+                _THEN: {
+                    seed: float(np.interp(reached[key], *curve.values()))
+                    for seed, curve in curves[key].items()
+                },
+            }
+            values = {name: of for name, of in values.items() if of}
+            timed.append(dataclasses.replace(row, values=row.values | values))
+        columns = (
+            ResultColumn(_STEP, higher=False, compare=False),
+            ResultColumn(_STEPS, digits=0, compare=False),
+            ResultColumn(_THEN, higher=False),
+        )
+        columns = (*self.options.columns, *columns)
+        return dataclasses.replace(self.options, columns=columns), timed
+
+    def draw(self, rows: list[Row]) -> list[str]:
+        """Held-out loss over steps and, where they are timed, over seconds."""
+        curves, seconds = self.curves(), self.seconds
+        if not any(curves.values()):
+            return []
+        paces = {"steps": dict.fromkeys(curves, 1.0)}
+        if seconds:
+            paces["seconds of training, at the pace of each row"] = seconds
+        size = (5.5 * len(paces), 4)
+        figure, (axes,) = figures.new(1, len(paces), figsize=size)
+        for axis, (label, pace) in zip(axes, paces.items(), strict=True):
+            for color, (row, own) in enumerate(
+                zip(rows, curves.items(), strict=True)
+            ):
+                for i, curve in enumerate(own[1].values()):
+                    axis.plot(
+                        np.array(curve["steps"]) * pace[own[0]],
+                        curve["losses"],
+                        color=f"C{color}",
+                        label=row.name if i == 0 else None,
+                    )
+            axis.set(xlabel=label, ylabel="held-out loss, nats per target")
+            axis.set_xlim(left=0)
+            axis.legend()
+        counts = sorted({len(own) for own in curves.values()})
+        figures.caption(
+            figure,
+            f"One line per seed, n = {' to '.join(map(str, counts))} seeds of "
+            "each colour. No bars.",
+            self.options.command,
+        )
+        return figures.save(figure, self.path("learning"))
+
+
+def equal_seconds(
+    steps: dict[str, int], seconds: dict[str, float]
+) -> dict[str, float]:
+    """Steps of each row when the first one has done all of its own.
+
+    >>> equal_seconds({"a": 900, "b": 900}, {"a": 0.1, "b": 0.3})
+    {'a': 900.0, 'b': 300.0}
+    """
+    end = min(steps[key] * seconds[key] for key in steps)
+    return {key: end / seconds[key] for key in steps}

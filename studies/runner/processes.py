@@ -1,0 +1,90 @@
+"""The processes of jobs: stopped together, and never left alone."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+
+from common.errors import UserError
+
+# Only Linux has it. Looked up here: a child that was forked must not.
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+class Commands:
+    """The commands that run now, and whether SIGTERM came.
+
+    Attributes:
+      stopped: it came; nothing new begins.
+    """
+
+    def __init__(self):
+        self.stopped = threading.Event()
+        self._processes: set[subprocess.Popen] = set()
+
+    def run(self, words: list[str], **how) -> int:
+        """Exit status of a command."""
+        with subprocess.Popen(words, **how) as process:
+            self._processes.add(process)
+            try:
+                if self.stopped.is_set():  # while it began
+                    process.terminate()
+                return process.wait()
+            finally:
+                self._processes.discard(process)
+
+    @contextlib.contextmanager
+    def until_sigterm(self) -> Iterator[None]:
+        """SIGTERM ends the commands, and this one when they have saved.
+
+        Raises:
+          UserError: it came.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        old = signal.signal(signal.SIGTERM, self._stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, old)
+            stopped = self.stopped.is_set()
+            self.stopped.clear()
+        if stopped:
+            raise UserError("stopped by SIGTERM; the same command resumes")
+
+    def _stop(self, number, frame) -> None:
+        del number, frame
+        self.stopped.set()
+        for process in list(self._processes):
+            process.terminate()
+
+
+RUNNING = Commands()
+
+
+def cores() -> list[int]:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def begin(share: frozenset[int] | None) -> None:
+    """In the child, before the command."""
+    die_with_parent()
+    if share and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, share)
+
+
+def die_with_parent() -> None:
+    """In the child: a runner that is killed leaves nobody who goes on alone.
+
+    Otherwise its next start would find the output in use.
+    """
+    if _PRCTL is not None:
+        _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL)

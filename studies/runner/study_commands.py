@@ -1,0 +1,176 @@
+"""Commands and tasks of a study's file: flags, a grid, numbers of labels."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from common.errors import UserError
+
+ALL = "all"  # of the labels
+# Flags of a tuning that no file gives.
+_RUNNERS = ("init_checkpoint", "model_dir", "seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command and the flags that every row gives it.
+
+    Attributes:
+      command: words for the interpreter: a file, or -m and a module.
+      flags: name -> value.
+    """
+
+    command: tuple[str, ...]
+    flags: dict[str, Any]
+
+    def words(self, **more) -> tuple[str, ...]:
+        """The command with its flags and more of them, which win."""
+        return (*self.command, *as_flags(self.flags | more))
+
+
+@dataclasses.dataclass(frozen=True)
+class Task(Command):
+    """A task's command, and the grid that each row searches.
+
+    Attributes:
+      base: its entry in [tasks]; several tasks of one entry differ in
+        `labels`.
+      labels: how many training examples it uses, or `ALL`; "" = not said.
+      search: flag -> its values; {} = one point, the flags as they are.
+      by: column whose median says which point is best; "" = the task's first.
+      in_place: it works in the folder of the pretraining (an evaluation of
+        it), without a seed and a folder of its own.
+    """
+
+    base: str = ""
+    labels: str = ""
+    search: dict[str, tuple] = dataclasses.field(default_factory=dict)
+    by: str = ""
+    in_place: bool = False
+
+    def points(self) -> list[dict[str, Any]]:
+        """Flags of every combination, the last flag's values fastest."""
+        values = itertools.product(*self.search.values())
+        return [dict(zip(self.search, v, strict=True)) for v in values]
+
+    def named(self, name: str) -> str:
+        """A name of the entry, as this task has it.
+
+        >>> Task((), {}, "trec", "200").named("TREC")
+        'TREC-200'
+        """
+        return f"{name}-{self.labels}" if self.labels and name else name
+
+
+def as_flags(values: dict) -> tuple[str, ...]:
+    """--name=value of each; true and false as --name and --noname."""
+    return tuple(
+        f"--{'' if value else 'no'}{name}"
+        if isinstance(value, bool)
+        else f"--{name}={value}"
+        for name, value in values.items()
+    )
+
+
+def command(value: dict) -> Command:
+    """The entry `command`, and all others as its flags."""
+    flags = dict(value)
+    return Command(tuple(flags.pop("command").split()), flags)
+
+
+def tasks_of(name: str, value: dict) -> dict[str, Task]:
+    """[tasks.NAME]: itself, or NAME-N for each N of its `labels`.
+
+    With fewer labels than all (0) its flags `few` count, too.
+
+    Raises:
+      UserError: `labels` are no different numbers.
+    """
+    flags = dict(value)
+    counts, few = flags.pop("labels", None), flags.pop("few", {})
+    if counts is None and not few:
+        return {name: _task_of(name, flags)}
+    whole = isinstance(counts, tuple) and all(type(n) is int for n in counts)
+    if not whole or not counts or min(counts) < 0 or _repeats(counts):
+        raise UserError(
+            f"tasks.{name}: `labels` must be a list of different numbers, "
+            f"0 = all, found {counts!r}"
+        )
+    tasks = {}
+    for count in counts:
+        more = few | {"train_examples": count} if count else {}
+        task = _task_of(name, flags | more)
+        task = dataclasses.replace(task, labels=str(count or ALL))
+        task = dataclasses.replace(task, by=task.named(task.by))
+        tasks[task.named(name)] = task
+    return tasks
+
+
+def chosen(tasks: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The tasks of the file's entries `names`.
+
+    Raises:
+      UserError: a name is no entry.
+    """
+    entries = {n: getattr(task, "base", "") or n for n, task in tasks.items()}
+    if unknown := sorted(set(names) - set(entries.values())):
+        raise UserError(
+            f"--tasks={','.join(names)}: there is no {unknown[0]!r} among "
+            f"{', '.join(dict.fromkeys(entries.values()))}"
+        )
+    return {n: task for n, task in tasks.items() if entries[n] in names}
+
+
+def _task_of(name: str, value: dict) -> Task:
+    """[tasks.NAME] with its [tasks.NAME.search].
+
+    Raises:
+      UserError: a flag's values are no list of texts and numbers that differ.
+    """
+    flags = dict(value)
+    search = dict(flags.pop("search", {}))
+    by, in_place = search.pop("by", ""), flags.pop("in_place", False)
+    for flag, values in search.items():
+        if flag in _RUNNERS:
+            raise UserError(
+                f"tasks.{name}.search: `{flag}` is set by the runner"
+            )
+        if not isinstance(values, tuple) or not values or _repeats(values):
+            raise UserError(
+                f"tasks.{name}.search: `{flag}` must be a list of different "
+                f"values, found {values!r}"
+            )
+        for v in values:
+            if not isinstance(v, (int, float, str)) or "/" in str(v):
+                raise UserError(
+                    f"tasks.{name}.search: `{flag}` must have numbers or texts "
+                    f'without "/" (they name folders), found {v!r}'
+                )
+    tuning = command(flags)
+    return Task(tuning.command, tuning.flags, name, "", search, by, in_place)
+
+
+def _repeats(values: Iterable) -> bool:
+    texts = list(map(str, values))
+    return len(set(texts)) < len(texts)
+
+
+def timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
+    """A command for so many steps, which may be fewer than its warm-up."""
+    more = (f"--train_steps={steps}",)
+    if any(w.startswith("--warmup_steps=") for w in words):
+        more += ("--warmup_steps=0",)
+    return (*words, *more)
+
+
+def flag_of(words: tuple[str, ...], name: str) -> str:
+    """The value of a command's flag, the last one given.
+
+    Raises:
+      UserError: it is missing.
+    """
+    matching = [w for w in words if w.startswith(f"--{name}=")]
+    if not matching:
+        raise UserError(f"{' '.join(words)}: `{name}` is missing")
+    return matching[-1].split("=", 1)[1]

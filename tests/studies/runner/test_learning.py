@@ -1,0 +1,223 @@
+"""Our defaults beside the original's objective: jobs, table, curves."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from studies.runner import learning, study_file
+from studies.runner.kinds import load, runner_of
+from tests.helpers import commands
+
+PLACES = {"out": "OUT", "text": "TEXT"}
+ORIGINALS, OURS = "held out, original's targets", "held out, our targets"
+TINY = {
+    "vocab_size = 8000": "vocab_size = 36",
+    "seq_len = 128": "seq_len = 32",
+    "reuse_len = 64": "reuse_len = 16",
+    "dev_fraction = 0.03": "dev_fraction = 0.1",
+    "n_layer = 3": "n_layer = 1",
+    "d_model = 192": "d_model = 16",
+    "n_head = 4": "n_head = 2",
+    "d_head = 48": "d_head = 8",
+    "d_inner = 768": "d_inner = 64",
+    "mem_len = 64": "mem_len = 16",
+    "batch_size = 16": "batch_size = 4",
+    "eval_steps = 8": "eval_steps = 2",
+    "eval_every = 50": "eval_every = 2",
+    "iterations = 50": "iterations = 2",
+    "train_steps = 900": "train_steps = 4",
+    "warmup_steps = 100": "warmup_steps = 0",
+    "pretrain_seeds = 2": "pretrain_seeds = 1",
+    "speed_steps = 20": "speed_steps = 0",
+    "rounds = 20": "rounds = 2",
+    # The demo corpus is for those who have no text.
+    '[corpus]\ncommand = "-m data.demo_corpus"\noutput_dir = "{out}/corpus"': "",
+}
+
+
+def tiny():
+    """The study's file with small sizes."""
+    text = pathlib.Path(study_file.path_of("learning")).read_text()
+    for old, new in TINY.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """Of two seeds that are done: evaluated at 0, 50 and 100 steps."""
+    path = tmp_path / "study.toml"
+    text = tiny().replace("pretrain_seeds = 1", "pretrain_seeds = 2")
+    path.write_text(text.replace("train_steps = 4", "train_steps = 100"))
+    runner = runner_of(str(tmp_path / "out"), load(str(path), PLACES), True)
+    losses = {
+        "ours-0": (8.0, 6.0, 5.0),
+        "ours-1": (8.0, 6.0, 5.2),
+        "original-0": (8.0, 7.0, 5.0),
+        "original-1": (8.0, 7.0, 5.4),
+    }
+    for name, own in losses.items():
+        home = tmp_path / "out" / name / "run"
+        home.mkdir(parents=True)
+        rows = zip((0, 50, 100), own, strict=True)
+        lines = [json.dumps({"step": s, "lm_loss": x}) for s, x in rows]
+        (home / "evaluations.jsonl").write_text("\n".join(lines))
+        runner.results[name] = {ORIGINALS: own[-1]}
+        runner.results[f"{name}/on_ours-0"] = {OURS: own[-1] - 1.0}
+    return runner
+
+
+def timed(runner, **seconds):
+    (pathlib.Path(runner.folder) / "speed.json").write_text(json.dumps(seconds))
+    return runner
+
+
+def lines_of(runner):
+    text = runner.text(runner._rows())
+    cells = [
+        line.strip("| ").split(" | ") for line in text.strip().splitlines()
+    ]
+    return {line[0]: line[1:] for line in cells}
+
+
+def test_the_table_by_hand(runner):
+    lines = lines_of(timed(runner, ours=0.2, original=0.4))
+    assert lines["row"] == [
+        *(ORIGINALS, OURS, learning._STEP, learning._STEPS, learning._THEN)
+    ]
+    ours = "**5.100** (5.100 ± 0.141, 2)"
+    assert lines["ours"][0] == lines["ours"][4] == ours
+    assert lines["ours"][1:4] == [
+        "**4.100** (4.100 ± 0.141, 2)",
+        "0.200 (0.200 ± 0.000, 1)",
+        "100 (100 ± 0, 1)",
+    ]
+    # The other's pace leaves it half of the steps.
+    assert lines["original"][3] == "50 (50 ± 0, 1)"
+    assert lines["original"][4] == "7.000 (7.000 ± 0.000, 2)"
+    apart = lines["less original"]
+    assert apart[0] == "-0.100 [-0.200, +0.000]"
+    assert apart[2:] == ["", "", "-1.900 [-2.000, -1.800]"]
+
+
+def test_a_slower_step_of_ours_is_counted_against_us(runner):
+    lines = lines_of(timed(runner, ours=0.4, original=0.2))
+    assert lines["ours"][3:] == ["50 (50 ± 0, 1)", "6.000 (6.000 ± 0.000, 2)"]
+    assert lines["less original"][4].startswith("+0.800 [")
+
+
+def test_a_table_without_runs_or_times_says_so(runner):
+    assert len(lines_of(runner)["row"]) == 2  # nothing is timed
+    for name in runner.results:
+        runner.results[name] = {"error": "not run"}
+    assert lines_of(runner)["ours"] == ["not run", "not run"]
+    assert not any(runner.curves().values())
+    assert runner.draw(runner._rows()) == []
+
+
+def test_the_picture_has_both_budgets(runner, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        learning.figures, "save", lambda figure, stem: [drawn.append(figure)]
+    )
+    timed(runner, ours=0.2, original=0.5).draw(runner._rows())
+    steps, seconds = drawn[0].axes
+    ends = [
+        [line.get_xdata()[-1] for line in a.lines] for a in (steps, seconds)
+    ]
+    assert ends == [[100] * 4, [20.0, 20.0, 50.0, 50.0]]
+    assert "n = 2 seeds" in drawn[0].get_suptitle()
+    del runner.seconds
+    (pathlib.Path(runner.folder) / "speed.json").unlink()
+    runner.draw(runner._rows())
+    assert len(drawn[1].axes) == 1
+
+
+def test_both_differ_in_their_records_alone(tmp_path):
+    options = load(study_file.path_of("learning"), PLACES)
+    ours, theirs = (
+        options.first[f"records-{name}"].words()
+        for name in ("ours", "original")
+    )
+    more = set(theirs) - set(ours)
+    assert {x.split("=")[0] for x in more} == {"--output_dir", "--sampler"}
+    runner = runner_of(str(tmp_path), options, only_read=True)
+    runner._first = lambda: ""  # the data are there
+    words = {job.name: job.commands[0] for job in runner._plan()[0]}
+    apart = set(words["ours-1"]) ^ set(words["original-1"])
+    assert {x.split("=")[0] for x in apart} == {"--data_dir", "--model_dir"}
+    held_out = "--eval_data_dir=OUT/records-original/data"
+    assert held_out in words["ours-1"] and held_out in words["original-1"]
+    then = words["original-1/on_ours-0"]
+    assert {"--eval_data_dir=OUT/records-ours/data", "--mode=eval"} < set(then)
+    assert f"--model_dir={tmp_path}/original-1/run" in then
+    manifest = "--data_dir=OUT/records-original/data"
+    assert manifest in then and manifest in words["original-0"]
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("evaluations.jsonl", "eval.json", "wanted a column of .pretrain."),
+        ("d_inner = 768\n", "", "row 'ours': `d_inner` is missing"),
+        ('ours = "benchmarks', 'mine = "benchmarks', "one of .systems. is mis"),
+    ],
+)
+def test_options_that_are_wrong(tmp_path, old, new, message):
+    text = pathlib.Path(study_file.path_of("learning")).read_text()
+    assert old in text
+    path = tmp_path / "study.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        load(str(path), PLACES)
+
+
+@pytest.mark.slow
+def test_from_text_to_the_picture_and_again(tmp_path):
+    text = tmp_path / "text.txt"
+    random = np.random.default_rng(3)
+    words = ["river", "mountain", "apple", "seven", "quiet", "letters", "under"]
+    lines = [" ".join(random.choice(words, 9)) + "." for _ in range(1500)]
+    text.write_text("\n".join(lines))
+    study = tmp_path / "study.toml"
+    study.write_text(tiny())
+
+    def start(*more):
+        command = ["-m", "studies.run", f"--study={study}", *more]
+        command += [f"--output_dir={tmp_path / 'out'}", f"--input_glob={text}"]
+        return commands.run(*command)
+
+    done = start()
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out" / "learning.json").read_text())
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    for rule in ("ours", "original"):
+        curve = found["curves"][rule]["0"]
+        assert curve["steps"] == [0, 2, 4]
+        values = results[rule]["of"]
+        assert 2 < curve["losses"][-1] == values[ORIGINALS]["0"] < 5
+        assert 2 < values[OURS]["0.0"] < 5
+        assert found["seconds"][rule] > 0
+        assert values[learning._STEP] == {"all": found["seconds"][rule]}
+    assert found["curves"]["ours"]["0"]["losses"][0] == pytest.approx(
+        found["curves"]["original"]["0"]["losses"][0]
+    )  # equal weights, equal held-out targets
+    table = (tmp_path / "out" / "table.md").read_bytes()
+    for name in ("learning.png", "learning.svg"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+    log = (tmp_path / "out" / "ours-0" / "log.txt").read_bytes()
+    again = start("--table")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (tmp_path / "out" / "table.md").read_bytes() == table
+    assert (tmp_path / "out" / "ours-0" / "log.txt").read_bytes() == log
+    study.write_text(
+        tiny().replace("learning_rate = 1e-3", "learning_rate = 1")
+    )
+    other = start()
+    said = other.stdout + other.stderr
+    assert other.returncode == 1 and "made with other options" in said
+    assert "Traceback" not in said

@@ -1,0 +1,107 @@
+"""What becomes of the commands of a runner that is killed or told to stop."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from studies.runner import jobs, processes
+from tests.conftest import ROOT
+
+
+def test_who_is_killed_takes_the_command_along(tmp_path):
+    """The next start finds no other process, and the time of both."""
+    pid = tmp_path / "pid"
+    code = (
+        "import os, sys, time;"
+        f"new = not os.path.exists({str(pid)!r});"
+        f"open({str(pid)!r}, 'a').write(str(os.getpid()) + chr(10));"
+        "print('up', flush=True);"
+        "time.sleep(600 if new else 0)"
+    )
+    program = (
+        "import sys; from studies.runner import jobs;"
+        "print(jobs.run_job(jobs.Job('j', (('-c', sys.argv[1]),)), sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", program, code, str(tmp_path)]
+    runner = subprocess.Popen(command, cwd=ROOT)
+    while not pid.exists() or not pid.read_text().endswith("\n"):
+        assert runner.poll() is None
+        time.sleep(0.02)
+    child = int(pid.read_text())
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    for _ in range(500):
+        try:
+            with open(f"/proc/{child}/stat", encoding="ascii") as f:
+                if f.read().split()[2] == "Z":  # nobody waits for it
+                    break
+        except FileNotFoundError:
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("the command outlived its runner")
+    attempt = json.loads((tmp_path / "j" / "attempt.json").read_text())
+    attempt["before"] = 100.0  # as if an earlier start had taken so long
+    (tmp_path / "j" / "attempt.json").write_text(json.dumps(attempt))
+    assert subprocess.run(command, cwd=ROOT, check=True).returncode == 0
+    result = json.loads((tmp_path / "j" / jobs.RESULT).read_text())
+    assert result["seconds"] >= 100.0
+    assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
+    """The next start goes on; a command that ends well at SIGTERM is not done."""
+    code = (
+        "import os, signal, sys, time; home = sys.argv[1];"
+        "os.makedirs(home, exist_ok=True); up = os.path.join(home, 'up');"
+        "saved = os.path.join(home, 'saved')\n"
+        "if os.path.exists(saved): sys.exit(0)\n"
+        "def stop(*_):\n"
+        "    open(saved, 'w').close(); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop); open(up, 'w').close()\n"
+        "while True: time.sleep(0.05)"
+    )
+    program = (
+        "import sys; from studies.runner import jobs; from common.errors import "
+        "UserError; out, code, workers = sys.argv[1:];"
+        "runner = jobs.Jobs(out, workers=int(workers));"
+        "listed = [jobs.Job(n, (('-S', '-c', code, runner.path('at', n)),)) "
+        "for n in 'abc']\n"
+        "try: runner.do_all(listed)\n"
+        "except UserError as e: sys.exit(f'said: {e}')"
+    )
+    if workers > len(processes.cores()):
+        pytest.skip("one core")
+    command = [sys.executable, "-c", program, str(tmp_path), code, str(workers)]
+
+    def start():
+        return subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    def done():
+        return {n for n in "abc" if (tmp_path / n / jobs.RESULT).exists()}
+
+    runner, names = start(), "abc"[:workers]
+    while not all((tmp_path / "at" / n / "up").exists() for n in names):
+        assert runner.poll() is None
+        time.sleep(0.02)
+    runner.send_signal(signal.SIGTERM)
+    said = runner.communicate(timeout=60)[0].decode()
+    assert runner.returncode == 1, said
+    assert "said: stopped by SIGTERM; the same command resumes" in said
+    saved = {p.parent.name for p in tmp_path.glob("at/*/saved")}
+    assert saved == set(names) and done() == set()
+    # The rest is never told to stop: let it find what it waits for.
+    for name in "abc"[workers:]:
+        (tmp_path / "at" / name).mkdir(parents=True)
+        (tmp_path / "at" / name / "saved").touch()
+    again = start()
+    said = again.communicate(timeout=60)[0].decode()
+    assert again.returncode == 0 and done() == set("abc"), said
