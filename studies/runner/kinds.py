@@ -1,19 +1,23 @@
 """The kinds of studies: what reads a file's entries, its jobs and its report."""
 
+import functools
 import os
 from typing import Any
 
 from common.errors import UserError
-from studies.runner import learning, multitask, study_file
+from studies.runner import multitask, study_file
 from studies.runner.gains import Gains
-from studies.runner.learning import Learning
+from studies.runner.learning import Learning, LearningOptions
 from studies.runner.multitask import MultiTask
 from studies.runner.study import Runner, Study
 
 KINDS = {
     "study": (study_file.options_of, Study),
     "gains": (study_file.options_of, Gains),
-    "learning": (learning.read_options, Learning),
+    "learning": (
+        functools.partial(study_file.options_of, options=LearningOptions),
+        Learning,
+    ),
     "multitask": (multitask.read_options, MultiTask),
 }
 

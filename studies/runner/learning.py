@@ -9,7 +9,6 @@ has the curves over steps and over seconds; `learning.json` has their numbers.
 import dataclasses
 import functools
 import json
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from studies.runner.seed_table import Row
 from studies.runner.study import EVALUATIONS, Study
-from studies.runner.study_file import ResultColumn, StudyOptions, options_of
+from studies.runner.study_file import ResultColumn, StudyOptions
 
 _STEP, _STEPS, _THEN = "s per step", "steps in equal seconds", "held out then"
 # Sizes of a workload -> flags of [pretrain].
@@ -66,11 +65,6 @@ class LearningOptions(StudyOptions):
         """Those that are read from evaluations; the first one's is drawn."""
         columns = self.columns_of("pretrain")
         return [c for c in columns if c.file == EVALUATIONS]
-
-
-def read_options(value: dict[str, Any]) -> LearningOptions:
-    """Of the entries of a file; see `options_of`."""
-    return options_of(value, LearningOptions)
 
 
 # Of a pretraining: "steps" at which it was evaluated, and "losses" there.
