@@ -36,14 +36,14 @@ say "tests: default tier"
 # it.
 again=()
 [ "$all" = 0 ] || again=(--reruns 1 -rR)
-"$PY" -m pytest -n 2 --dist loadgroup -m "$default" "${again[@]}" "$@"
+failed=0
+"$PY" -m pytest -n 2 --dist loadgroup -m "$default" "${again[@]}" "$@" || failed=1
 if [ "$all" = 1 ]; then
   # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.
   parts=("tests/training" "tests/modeling" "tests/serving" "")
   [ $# = 0 ] || parts=("")
   seen=()
-  failed=0
   for part in "${parts[@]}"; do
     say "tests: slow tier ${part:-(the others)}"
     # shellcheck disable=SC2086
@@ -51,5 +51,5 @@ if [ "$all" = 1 ]; then
       "${seen[@]}" "$@" || failed=1
     for folder in $part; do seen+=("--ignore=$folder"); done
   done
-  exit "$failed"
 fi
+exit "$failed"
