@@ -29,5 +29,5 @@ def test_the_best_the_last_or_whichever_a_run_ended_with():
     assert settings_of(Options)["part"].flag == "head"
     with pytest.raises(UserError, match="--which must be one of auto, best, l"):
         Options("newest")
-    with pytest.raises(UserError, match="--head must be one of "", encoder"):
+    with pytest.raises(UserError, match='--head must be one of "", encoder'):
         Options(part="pooler")
