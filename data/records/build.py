@@ -49,8 +49,8 @@ def build(layout: BuildLayout, log=print) -> Manifest:
             layout.check(summaries)
         except corpus.CorpusError:
             # Mended files are other files: what was built is of no use then.
-            for pattern in (build_plan.PLAN_NAME, _SUMMARIES, _RECORDS):
-                remove(folder, pattern)
+            remove(folder, "*.json")
+            remove(folder, _RECORDS)
             raise
         hashes = _text_hashes(summaries)
         manifest = layout.make_manifest(plan, summaries, hashes)
