@@ -115,6 +115,7 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
 
 
 def define() -> None:
+    """Registers the flags."""
     flags.DEFINE_string(
         "task_name",
         None,

@@ -37,7 +37,14 @@ say "tests: default tier"
 again=()
 [ "$all" = 0 ] || again=(--reruns 1 -rR)
 failed=0
-"$PY" -m pytest -n 2 --dist loadgroup -m "$default" "${again[@]}" "$@" || failed=1
+# tests ARGUMENTS: notes a failure and goes on; an interrupt (2) ends all.
+tests() {
+  local status=0
+  "$PY" -m pytest -n 2 --dist loadgroup "$@" || status=$?
+  [ "$status" != 2 ] || exit 2
+  [ "$status" = 0 ] || failed=1
+}
+tests -m "$default" "${again[@]}" "$@"
 if [ "$all" = 1 ]; then
   # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.
@@ -47,8 +54,7 @@ if [ "$all" = 1 ]; then
   for part in "${parts[@]}"; do
     say "tests: slow tier ${part:-(the others)}"
     # shellcheck disable=SC2086
-    "$PY" -m pytest -n 2 --dist loadgroup -m "slow and not bench" "${again[@]}" $part \
-      "${seen[@]}" "$@" || failed=1
+    tests -m "slow and not bench" "${again[@]}" $part "${seen[@]}" "$@"
     for folder in $part; do seen+=("--ignore=$folder"); done
   done
 fi

@@ -121,7 +121,7 @@ def _left_to_right(
         for text in texts
     ]
     # A text may have no pieces, and a segment has one at least.
-    longest = max(1, *(len(ids) for ids, _ in rows))
+    longest = max([1, *(len(ids) for ids, _ in rows)])
     longest = min(options.max_seq_length, longest)
     scorer = CausalScorer(lm.model, lm.segment_len(longest))
     scores = scorer.score([ids for ids, _ in rows])

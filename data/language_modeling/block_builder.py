@@ -17,6 +17,8 @@ _CHUNK = 1024  # records made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
+    """What is built, and the vocabulary that it is built with."""
+
     splits: tuple[str, ...]
     vocabulary_path: str
     vocabulary_sha256: str

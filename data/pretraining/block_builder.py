@@ -31,6 +31,8 @@ _EXPLICIT = 16  # records with explicit masks that are made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
+    """What is built, and the documents that are left out."""
+
     segments_per_lane: dict[str, int]
     # numbers of the documents of each block that came before; blocks that are
     # read again are not among them
@@ -55,6 +57,8 @@ def record_name(split: str, direction: str, number: int, block: int) -> str:
 
 
 class BlockBuilder(layout.BlockBuilder):
+    """Builds the lanes of a block."""
+
     def __init__(
         self,
         options: BuildOptions,

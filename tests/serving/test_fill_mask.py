@@ -12,14 +12,15 @@ from serving.generation import fill
 from serving.generation.language_model import LanguageModel
 from serving.generation.options import FillOptions
 from tests.serving.generation.asked_models import (
+    HIDDEN_TEXT as TEXT,
+)
+from tests.serving.generation.asked_models import (
     MASKED,
     Pieces,
     make_model,
     masked_lm,
     released_tokenizer,
 )
-
-TEXT = "The <mask> river <mask>ing."
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ class Background:
 
     def start(self, work: Callable[[], None]) -> None:
         """Begins `work`; the one before must have been waited for."""
-        assert self._running is None, "two at a time"
+        if self._running is not None:
+            raise RuntimeError("two at a time")
         self._running = self._pool.submit(work)
 
     @property

@@ -17,6 +17,7 @@ from data.text.graph.graph_text import CODE_POINTS, Flat
 
 _NONE = -1
 _SHIFT = 1 << 21  # more than there are code points
+_MOST_CHARACTERS = 1_000_000  # of all; a state of the trie takes 200 bytes
 
 
 class AddedToken(NamedTuple):
@@ -37,10 +38,19 @@ def read(
 ) -> list[AddedToken]:
     """The added tokens of a `tokenizer.json`.
 
-    Raises UserError: one has a rule that the graph does not have.
+    Raises UserError: one has a rule that the graph does not have, or they are
+    too long together.
     """
     tokens = []
-    for row in rules.get("added_tokens") or ():
+    rows = rules.get("added_tokens") or ()
+    characters = sum(len(row["content"]) for row in rows)
+    if characters > _MOST_CHARACTERS:
+        raise UserError(
+            f"{path}: wanted added tokens of at most {_MOST_CHARACTERS} "
+            f"characters together, found {characters}; a graph looks for each: "
+            "predict with --do_predict"
+        )
+    for row in rows:
         wrong = [name for name in refused if row.get(name)]
         if wrong:
             raise UserError(

@@ -6,6 +6,7 @@ import pytest
 
 from data.language_modeling import build
 from data.language_modeling.options import LMDataOptions
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.helpers import commands
 
 TEXT = "".join(
@@ -13,6 +14,20 @@ TEXT = "".join(
     for verb in ("sat", "slept", "ran")
     for animal in ("cat", "dog", "cow", "hen")
     for place in ("here", "there", "on the mat", "under a tree")
+)
+# A model with an adaptive softmax.
+ADAPTIVE = TransformerXLConfig(
+    vocab_size=29,
+    d_model=8,
+    n_layer=2,
+    n_head=2,
+    d_head=4,
+    d_inner=12,
+    cutoffs=(5, 13),
+    div_val=2,
+    mem_len=6,
+    dropout=0.0,
+    dropatt=0.0,
 )
 SIZES = (
     "--n_layer=2",

@@ -16,6 +16,7 @@ from serving.generation.language_model import LanguageModel
 from tests.helpers import released
 
 # Released tables may have more rows than the vocabulary has pieces.
+HIDDEN_TEXT = "The <mask> river <mask>ing."
 MASKED_SIZES = dict(
     vocab_size=len(released.PIECES) + 3,
     d_model=8,

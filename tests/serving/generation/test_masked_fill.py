@@ -7,13 +7,14 @@ import tensorflow as tf
 from serving.generation import fill
 from serving.generation.masked_fill import MaskedFiller
 from tests.serving.generation.asked_models import (
+    HIDDEN_TEXT as TEXT,
+)
+from tests.serving.generation.asked_models import (
     MASKED,
     MASKED_SIZES,
     masked_lm,
     released_tokenizer,
 )
-
-TEXT = "The <mask> river <mask>ing."
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,14 @@ from serving.generation.masked_fill import MaskedFiller
 from serving.signatures.language_model import lm_signatures
 from serving.signatures.sequence import Context
 from tests.serving.generation.asked_models import (
+    HIDDEN_TEXT as TEXT,
+)
+from tests.serving.generation.asked_models import (
     MASKED,
     MASKED_SIZES,
     masked_lm,
     released_tokenizer,
 )
-
-TEXT = "The <mask> river <mask>ing."
 
 
 @pytest.fixture(scope="module")

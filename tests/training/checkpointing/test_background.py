@@ -46,7 +46,7 @@ def test_work_runs_beside_and_is_waited_for():
 
 def test_two_at_a_time_are_a_mistake_of_the_program():
     background, end = started(lambda: None)
-    with pytest.raises(AssertionError, match="two at a time"):
+    with pytest.raises(RuntimeError, match="two at a time"):
         background.start(lambda: None)
     end.set()
     background.wait()

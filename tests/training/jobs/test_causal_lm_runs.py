@@ -12,26 +12,14 @@ from common.errors import UserError
 from modeling.checkpoints import averaging, restore
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import AverageOptions
-from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from tests.helpers.runs import toy
+from tests.helpers.runs.lm import ADAPTIVE
 from tests.modeling.golden import txl_golden
-from tests.training import toy
 from training import loop
 from training.objectives.build import build_objective
 from training.reporting import loss_log
 
-CONFIG = TransformerXLConfig(
-    vocab_size=29,
-    d_model=8,
-    n_layer=2,
-    n_head=2,
-    d_head=4,
-    d_inner=12,
-    cutoffs=(5, 13),
-    div_val=2,
-    mem_len=6,
-    dropout=0.2,
-    dropatt=0.1,
-)
+CONFIG = ADAPTIVE.replace(dropout=0.2, dropatt=0.1)
 T = 4
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives.toy_heads import (
     CONFIG,
     OPTIONS,

@@ -4,24 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from tests.helpers.runs.lm import ADAPTIVE
 from training.objectives.build import build_objective
 from training.objectives.causal_lm import later_half
 from training.objectives.contract import Memory
 
-CONFIG = TransformerXLConfig(
-    vocab_size=29,
-    d_model=8,
-    n_layer=2,
-    n_head=2,
-    d_head=4,
-    d_inner=12,
-    cutoffs=(5, 13),
-    div_val=2,
-    mem_len=6,
-    dropout=0.0,
-    dropatt=0.0,
-)
+CONFIG = ADAPTIVE
 B, T = 3, 4
 
 

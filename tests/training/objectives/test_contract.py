@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives.toy_objectives import (
     MaskedLanguageModel,
     MeanObjective,

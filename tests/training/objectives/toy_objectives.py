@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tests.training import toy
+from tests.helpers.runs import toy
 from training.objectives.contract import LossOutput, Objective
 from training.objectives.language_model import LanguageModelObjective
 

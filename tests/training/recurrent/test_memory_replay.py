@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.training import toy
+from tests.helpers.runs import toy
 from training.recurrent.memory_replay import replay, segments_needed
 from training.run_options import OptimizerOptions
 from training.step.batch_split import BatchSplit, distribute

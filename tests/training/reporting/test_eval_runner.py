@@ -5,7 +5,7 @@ import types
 import pytest
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from training import loop
 
 SAME_BEST = {2: (0.9, 0.5), 4: (0.5, 0.6), 6: (0.6, 0.4), 8: (0.7, 0.3)}

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives import toy_heads as test_heads
 from training.objectives import build as heads
 from training.objectives.contract import Memory

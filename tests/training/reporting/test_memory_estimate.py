@@ -7,7 +7,7 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import cluster_losses
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives.toy_objectives import (
     MaskedLanguageModel,
     MeanObjective,

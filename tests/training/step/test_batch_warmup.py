@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from tests.training import toy
+from tests.helpers.runs import toy
 from training import loop
 from training.run_options import RunOptions
 from training.step import batch_warmup

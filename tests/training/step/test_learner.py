@@ -6,7 +6,7 @@ import tf_keras
 
 from common.errors import UserError
 from modeling.encoders import sizes
-from tests.training import toy
+from tests.helpers.runs import toy
 from training.run_options import OptimizerOptions
 from training.step.batch_split import BatchSplit
 from training.step.learner import build_learner

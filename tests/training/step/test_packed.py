@@ -17,7 +17,7 @@ from tests.data.pretraining.sampling.toy_batches import IDS, V
 from tests.data.pretraining.sampling.toy_batches import (
     make_batch as pretrain_batch,
 )
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives import toy_heads as heads
 from training import loop
 from training.objectives.build import build_objective

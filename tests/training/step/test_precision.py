@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
-from tests.training import toy
+from tests.helpers.runs import toy
 from training import loop
 from training.checkpointing.memory_files import SavedMemory
 from training.objectives import build as heads

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
-from tests.training import toy
+from tests.helpers.runs import toy
 from tests.training.objectives import toy_heads as test_heads
 from training import loop
 from training.objectives import build as heads

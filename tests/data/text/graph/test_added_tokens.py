@@ -69,6 +69,11 @@ def test_rules_that_a_graph_does_not_have_are_named():
         rules = {"added_tokens": [row | {rule: True}]}
         with pytest.raises(UserError, match=f"x.json: .*'<s>' is {rule}"):
             added_tokens.read(rules, package, "x.json")
+    rules = {"added_tokens": [row | {"content": "a" * 1001}] * 1000}
+    with pytest.raises(
+        UserError, match="1000000 characters together, found 10"
+    ):
+        added_tokens.read(rules, package, "x.json")
 
 
 def test_raw_and_normalised_tokens_are_numbered_one_after_the_other():
