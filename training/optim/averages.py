@@ -17,6 +17,8 @@ _NEVER = 2**62  # steps
 
 def local_copy(variable: tf.Variable) -> tf.Variable:
     """This replica's copy, which a compiled function takes as an argument."""
+    if not isinstance(variable, tf.distribute.DistributedValues):
+        return variable
     context = tf.distribute.get_replica_context()
     number = tf.get_static_value(context.replica_id_in_sync_group)
     if number is None:  # on TPU, where the whole step is one function

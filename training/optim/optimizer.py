@@ -109,8 +109,9 @@ class AdamW:
             rows.setdefault(group.task, []).append((g, name, group))
 
         def update(number: int | None, count: tf.Tensor) -> list[tf.Tensor]:
+            bias = self.bias_terms(count)
             return [
-                self.update(*row, factor, rate, count)
+                self.update(*row, factor, rate, bias)
                 for row in rows.get(number, ())
             ]
 
@@ -134,6 +135,18 @@ class AdamW:
         self.turns.assign(counts + tf.one_hot(task, size, dtype=tf.int64))
         return squares
 
+    def bias_terms(self, step: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """What corrects the bias of the averages, for all variables at once.
+
+        `step` counts their updates so far. One float32 scalar here.
+        """
+        o = self.options
+        correction = tf.constant(1.0)
+        if not o.weight_decay:
+            t = tf.cast(step + 1, tf.float32)
+            correction = tf.sqrt(1.0 - o.beta2**t) / (1.0 - o.beta1**t)
+        return (correction,)
+
     def update(
         self,
         g: tf.Tensor,
@@ -141,32 +154,32 @@ class AdamW:
         group: Group,
         factor: tf.Tensor,
         rate: tf.Tensor,
-        step: tf.Tensor,
+        bias: tuple[tf.Tensor, ...],
     ) -> tf.Tensor:
         """Updates one variable and its slots; the squares of the difference.
 
-        `factor` and `rate` are before the group's; `step` counts updates of
-        this variable.
+        `factor` and `rate` are before the group's; `bias` is of `bias_terms`.
         """
         o = self.options
-        correction = tf.constant(1.0)
-        if not o.weight_decay:
-            t = tf.cast(step + 1, tf.float32)
-            correction = tf.sqrt(1.0 - o.beta2**t) / (1.0 - o.beta1**t)
         slots = (self._variables[name], self.m[name], self.v[name])
         return _adamw(
             *map(local_copy, slots),
             g,
             # The compatibility style scales after clipping, as the
             # original.
-            factor * group.gradient_multiplier,
-            rate * group.lr_multiplier,
-            correction,
+            times(factor, group.gradient_multiplier),
+            times(rate, group.lr_multiplier),
+            *bias,
             beta1=o.beta1,
             beta2=o.beta2,
             epsilon=o.adam_epsilon,
             decay=o.weight_decay if group.decayed else 0.0,
         )
+
+
+def times(x: tf.Tensor, multiplier: float) -> tf.Tensor:
+    """`x * multiplier`; a multiplier of 1 is no operation of the graph."""
+    return x if multiplier == 1.0 else x * multiplier
 
 
 def build_optimizer(options: OptimizerOptions, *parts) -> AdamW:

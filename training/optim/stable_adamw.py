@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from modeling.ops import fused as fusion
 from training.optim.averages import local_copy
-from training.optim.optimizer import AdamW
+from training.optim.optimizer import AdamW, times
 
 
 class StableAdamW(AdamW):
@@ -27,19 +27,22 @@ class StableAdamW(AdamW):
     rate as its unit.
     """
 
-    def update(self, g, name, group, factor, rate, step):
+    def bias_terms(self, step):
+        """b1^ and b2^ of the module, float32 scalars."""
+        t = tf.cast(step + 1, tf.float32)
+        return debiased(self.options.beta1, t), debiased(self.options.beta2, t)
+
+    def update(self, g, name, group, factor, rate, bias):
         """See `AdamW.update`."""
         o = self.options
-        t = tf.cast(step + 1, tf.float32)
         slots = (self._variables[name], self.m[name], self.v[name])
         peak = self.schedule.peak * group.lr_multiplier
         return _stable(
             *map(local_copy, slots),
             g,
-            factor * group.gradient_multiplier,
-            rate * group.lr_multiplier,
-            debiased(o.beta1, t),
-            debiased(o.beta2, t),
+            times(factor, group.gradient_multiplier),
+            times(rate, group.lr_multiplier),
+            *bias,
             epsilon=o.adam_epsilon,
             decay=o.weight_decay if group.decayed else 0.0,
             unit=peak if o.decouple_lr else 1.0,

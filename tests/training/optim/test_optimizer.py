@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling.ops import fused as fusion
 from training.optim.clipping import clip_factor
-from training.optim.optimizer import AdamW
+from training.optim.optimizer import AdamW, build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
 from training.run_options import OptimizerOptions
@@ -189,6 +189,46 @@ def test_clusters_update_where_the_variables_lie(monkeypatch, replicas):
     # AdamW and the moving average, on each device.
     assigned = sorted(p.count("AssignVariableOp") for p in programs)
     assert assigned == [1] * replicas + [3] * replicas
+
+
+@pytest.mark.parametrize(
+    "kind, weight_decay, most",
+    [
+        ("adamw", 0.0, 35),
+        ("adamw", 0.3, 35),
+        ("stable_adamw", 0.0, 47),
+        ("stable_adamw", 0.3, 47),
+    ],
+)
+def test_what_variables_share_is_in_the_graph_once(kind, weight_decay, most):
+    """Rates and bias corrections; a variable more adds its own update alone."""
+    options = OptimizerOptions(
+        optimizer=kind, learning_rate=0.5, weight_decay=weight_decay
+    )
+
+    def operations(count: int) -> int:
+        variables = {
+            f"model/transformer/layer_{i}/ff/layer_1/kernel": tf.Variable(
+                tf.ones([7, 5])
+            )
+            for i in range(count)
+        }
+        groups = build_groups(list(variables), count, options)
+        optimizer = build_optimizer(
+            options, Schedule(options, 9), variables, groups
+        )
+
+        @tf.function(autograph=False)
+        def step(g):
+            return optimizer.apply([g] * count, optimizer.step, 0.3)
+
+        return len(
+            step.get_concrete_function(tf.ones([7, 5]))
+            .graph.as_graph_def()
+            .node
+        )
+
+    assert operations(12) - operations(2) <= 10 * most
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
