@@ -1,5 +1,7 @@
 """Copies of what a checkpoint holds: the same keys, values of that moment."""
 
+import threading
+
 import numpy as np
 import tensorflow as tf
 import tf_keras
@@ -8,7 +10,9 @@ from training.checkpointing.checkpoints import RunCheckpoints
 from training.checkpointing.host_copy import host_copy
 
 
-def test_a_background_save_holds_what_was_there_when_it_began(tmp_path):
+def test_a_background_save_holds_what_was_there_when_it_began(
+    tmp_path, monkeypatch
+):
     model = tf_keras.Sequential([tf_keras.layers.Dense(3, name="variables")])
     model.build([None, 2])
     shared = tf.Variable(1.0)
@@ -17,10 +21,18 @@ def test_a_background_save_holds_what_was_there_when_it_began(tmp_path):
     beside = RunCheckpoints(
         str(tmp_path / "beside"), {"model": model}, 2, in_background=True
     )
+    changed, write = threading.Event(), beside._write
+
+    def write_later(*arguments):
+        assert changed.wait(60)
+        write(*arguments)
+
+    monkeypatch.setattr(beside, "_write", write_later)
     path = one.save(7)
     other = beside.save(7)
     for variable in [*model.variables, shared]:
         variable.assign(variable + 1)
+    changed.set()
     beside.wait()
     readers = [tf.train.load_checkpoint(p) for p in (path, other)]
     shapes = [r.get_variable_to_shape_map() for r in readers]

@@ -116,6 +116,7 @@ def test_evaluation_order_and_buckets():
     assert lengths == (16, 32, 48, 64, 96, 100)
     assert finetune_batches.bucket_lengths("8,20", 16) == (8, 16)
     assert finetune_batches.fitting_length(9, (8, 16)) == 16
+    assert finetune_batches.fitting_length(8, (8, 16)) == 8
     for text in ("8,4", "x", "0,3", "8,8"):
         with pytest.raises(UserError, match="--length_buckets"):
             finetune_batches.bucket_lengths(text, 16)
