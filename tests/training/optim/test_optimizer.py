@@ -194,9 +194,9 @@ def test_clusters_update_where_the_variables_lie(monkeypatch, replicas):
 @pytest.mark.parametrize(
     "kind, weight_decay, most",
     [
-        ("adamw", 0.0, 35),
+        ("adamw", 0.0, 31),
         ("adamw", 0.3, 35),
-        ("stable_adamw", 0.0, 47),
+        ("stable_adamw", 0.0, 40),
         ("stable_adamw", 0.3, 47),
     ],
 )
