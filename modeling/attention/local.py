@@ -59,15 +59,38 @@ class LocalKeys:
         def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
             x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
             x = tf.reshape(x, [n, batch, blocks + 2, width, h])
-            parts = [x[:, :, i : i + blocks] for i in range(3)]
-            return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
+            return tf.reshape(_with_neighbours(x), [n, -1, 3 * width, h])
 
         rows = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
         rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
         near = neighbours(self.k), neighbours(self.v)
         vectors = plain.attend(rows, *near, mask, *how)
         vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
-        return vectors[:, :, :length]
+        return vectors[:, :, :length] if gap else vectors
+
+
+@tf.custom_gradient
+def _with_neighbours(x: tf.Tensor) -> tf.Tensor:
+    """[N, B, C + 2, W, H] -> [N, B, C, 3W, H]: each block with both others.
+
+    The gradient is written out, because that of a slice writes every element
+    by itself:
+
+      concat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], 3)
+    """
+    blocks = x.shape[2] - 2
+    parts = [x[:, :, i : i + blocks] for i in range(3)]
+
+    def gradient(upstream):
+        parts = tf.split(upstream, 3, 3)  # [N, B, C, W, H] each
+        none = tf.zeros_like(parts[0][:, :, :1])
+        shifted = [
+            tf.concat([none] * i + [part] + [none] * (2 - i), 2)
+            for i, part in enumerate(parts)
+        ]
+        return tf.add_n(shifted)
+
+    return tf.concat(parts, 3), gradient
 
 
 def make_mask(

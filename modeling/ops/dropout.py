@@ -5,6 +5,7 @@ folds the layer, and each site inside a layer has its number here. Equal seeds
 give equal masks on every device and after every restart.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -136,9 +137,18 @@ def _scaled(x: tf.Tensor, rate: float) -> tf.Tensor:
 
 def _bits(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """uint32 of the shape of `x`, uniform."""
+    bits = _bits_of(tf.shape(x), tf.cast(seed, tf.int32))
+    bits.set_shape(x.shape)
+    return bits
+
+
+# One trace per rank: a site adds a call to the graph of a step, where the
+# operations of the hashes would be more than all others of a small model.
+@functools.partial(tf.function, autograph=False)
+def _bits_of(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """uint32 of a shape (int32 [rank]) for a seed, int32 [2]."""
     first, second = _keys(seed)
-    x = _walk(x, first)
-    return _hash(tf.bitwise.bitwise_xor(_hash(x), second))
+    return _hash(tf.bitwise.bitwise_xor(_hash(_walk(shape, first)), second))
 
 
 def _keys(seed):
@@ -154,17 +164,14 @@ def _threshold(rate: float) -> tf.Tensor:
     return tf.constant(round(rate * 2.0**32), tf.uint32)
 
 
-def _walk(x: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """start + _STRIDE * i for element i of `x`, uint32.
+def _walk(shape: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """start + _STRIDE * i for element i of the shape, uint32.
 
     A sum of one small range per axis that begins with the key: a long range
-    would be folded into a constant of the size of `x`.
+    would be folded into a constant of the whole shape.
     """
-    shape = tf.shape(x)
     stride, terms = _constant(_STRIDE), []
-    for axis in reversed(range(x.shape.rank)):
-        size = x.shape[axis]
-        size = shape[axis] if size is None else tf.constant(size)
+    for size in reversed(tf.unstack(shape)):
         steps = tf.cast(tf.range(size), tf.uint32) * stride
         terms.append(tf.reshape(steps, [-1] + [1] * len(terms)))
         stride *= tf.cast(size, tf.uint32)

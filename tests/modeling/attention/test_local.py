@@ -86,6 +86,23 @@ def test_no_tensor_has_the_square_of_the_length():
     assert largest[1] == 4 * largest[0]
 
 
+def test_the_gradient_of_blocks_has_no_gradient_of_a_slice():
+    """That kernel writes element by element, once per part and layer."""
+
+    @tf.function(autograph=False)
+    def run(q, k, v):
+        mask = local.make_mask(B, 24, 4)
+        with tf.GradientTape() as tape:
+            tape.watch([q, k, v])
+            out = _attend_near(q, k, v, mask)
+        return tape.gradient(out, [q, k, v])
+
+    spec = tf.TensorSpec([N, B, 24, H])
+    graph = run.get_concrete_function(spec, spec, spec).graph
+    kinds = {op.type for op in graph.get_operations()}
+    assert "ConcatV2" in kinds and "StridedSliceGrad" not in kinds
+
+
 def test_dropout_of_probabilities_and_a_row_that_sees_nobody():
     q, k, v = _heads(6, 3)
     mask = tf.fill([B, 6, 6], -1e30)

@@ -56,3 +56,23 @@ def test_dropout_is_unbiased_over_seeds_at_one_place():
     x = tf.ones([3, 7])
     mean = np.mean([dropout.dropout(x, 0.25, s, 2) for s in seeds], 0)
     np.testing.assert_allclose(mean, 1.0, atol=0.12)
+
+
+def test_a_site_adds_a_call_and_few_operations_to_a_graph(monkeypatch):
+    """The hashes of all sites are one function per rank."""
+    monkeypatch.setattr(fusion, "MIN_ELEMENTS", 2**18)
+
+    @tf.function(autograph=False)
+    def run(x, seed):
+        for site in range(5):
+            x = dropout.dropout(x, 0.1, seed, site)
+        return x
+
+    graph = run.get_concrete_function(
+        tf.TensorSpec([3, 4, 5]), tf.TensorSpec([2], tf.int32)
+    ).graph
+    operations = graph.get_operations()
+    calls = [op for op in operations if "PartitionedCall" in op.type]
+    assert len(calls) == 5
+    assert len({op.get_attr("f").name for op in calls}) == 1
+    assert len(operations) <= 3 + 5 * 10
