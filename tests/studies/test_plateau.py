@@ -40,13 +40,13 @@ def test_rows_of_the_study_differ_in_settings_alone():
     assert by_key["bert"]["init_std"] == 0.02
     for name, values in by_key.items():
         assert values["d_model"] == 128 and values["train_steps"] == 800, name
-        assert values["train_batch_size"] in (16, 32), name
+        assert values["train_batch_size"] in (16, 32, 64), name
     records = {row.key: row.records for row in options.rows if row.records}
     single = [key for key, flags in records.items() if "max_span" in flags]
-    assert [key.endswith("single") for key in single] == [True] * 4
+    assert [key.endswith("single") for key in single] == [True] * 9
     # Shorter rows come in greater number: as many tokens.
     short = [key for key, flags in records.items() if "seq_len" in flags]
-    assert short == ["short", "short-single"]
+    assert len(short) == 4 and all("short" in key for key in short)
     for key in short:
         assert records[key]["seq_len"] * by_key[key]["train_batch_size"] == 1024
 

@@ -70,6 +70,25 @@ def test_released_weights_are_means_of_their_values(results):
         assert ours == shown([runs["2"] for runs in tuned]), (task, labels)
 
 
+def test_the_plateau_is_that_of_all_seeds_of_the_study():
+    found = collections.defaultdict(list)
+    for row in values("plateau_table.tsv"):
+        key = row["row"].split()[0]
+        found[key, row["column"]].append(float(row["value"]))
+
+    def spread(numbers, digits):
+        mean, deviation = statistics.mean(numbers), statistics.stdev(numbers)
+        return f"{mean:.{digits}f} ± {deviation:.{digits}f} ({len(numbers)})"
+
+    rows = table("small_models", "plateau")
+    assert len(rows) == len({key for key, _ in found}) >= 12
+    for key, *_, step, left, gain in rows:
+        assert step == spread(found[key, "step"], 0), key
+        seeds = found[key, "left"]
+        assert left == f"{sum(seeds):.0f} of {len(seeds)}", key
+        assert gain == spread(found[key, "gain"], 2), key
+
+
 def test_attacks_are_those_of_the_file():
     found = {(r["nice"], r["attack"]): r for r in values("attacks.tsv")}
     rows = table("robustness", "attacks")
