@@ -31,7 +31,7 @@ MIN_BLOCK_ROWS = 128  # fewer rows make slow matmuls
 MAX_GROUPS = 4
 MIN_GROUP_BYTES = 2**24  # of the largest scores of a group
 UNKNOWN_ROWS = 4  # packed rows, as many as a batch needs, are hardly fewer
-CONCURRENT = 2  # groups; small kernels between the matmuls run on one core
+CONCURRENT = 2  # groups; one was as fast on two cores, more cores are untried
 
 
 @dataclasses.dataclass(frozen=True)

@@ -142,8 +142,8 @@ def _bits(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return bits
 
 
-# One trace per rank: a site adds a call to the graph of a step, where the
-# operations of the hashes would be more than all others of a small model.
+# One trace per rank: a site adds a call to the graph of a step. The operations
+# of the hashes would be a third of the graph of a small model.
 @functools.partial(tf.function, autograph=False)
 def _bits_of(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """uint32 of a shape (int32 [rank]) for a seed, int32 [2]."""

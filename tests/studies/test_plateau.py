@@ -46,7 +46,12 @@ def test_rows_of_the_study_differ_in_settings_alone():
     assert [key.endswith("single") for key in single] == [True] * 9
     # Shorter rows come in greater number: as many tokens.
     short = [key for key, flags in records.items() if "seq_len" in flags]
-    assert len(short) == 4 and all("short" in key for key in short)
+    assert short == [
+        "short-single",
+        "short-rate-3e-3-single",
+        "shorter-single",
+        "albert-short-single",
+    ]
     for key in short:
         assert records[key]["seq_len"] * by_key[key]["train_batch_size"] == 1024
 
