@@ -35,6 +35,7 @@ def main() -> None:
             f"the package {e.name} is missing: pip install -r "
             "requirements-serve.txt"
         ) from e
+    listen.end_while_loading()
     access.check(options)
     listener = _bind(host, port)
     model = _load(saved_model_dir, options)

@@ -1,5 +1,7 @@
 """The command: in which order it starts, and what it says."""
 
+import os
+import signal
 import socket
 import sys
 
@@ -14,6 +16,8 @@ from serving import saved_model, serve
 from serving.options import ServerOptions
 from serving.web.transport import access, listen
 from tests.serving.web.counting_model import FakeModel
+
+ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Loaded(FakeModel):
@@ -65,9 +69,34 @@ class Command:
 @pytest.fixture
 def command(monkeypatch):
     made = Command(monkeypatch)
+    before = {number: signal.getsignal(number) for number in ENDS}
     yield made
+    for number, handler in before.items():
+        signal.signal(number, handler)
     for listener in made.sockets:
         listener.close()
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_while_the_model_is_read_is_no_failure(
+    command, monkeypatch, number
+):
+    def load(path, trust_model):
+        os.kill(os.getpid(), number)
+        raise AssertionError("the signal was lost")
+
+    signal.signal(number, signal.SIG_DFL)
+    monkeypatch.setattr(saved_model, "SavedModel", load)
+    with pytest.raises(SystemExit) as ended:
+        command()
+    assert ended.value.code == 0 and not command.served
+
+
+def test_a_signal_that_is_ignored_stays_ignored(command):
+    """As under `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    command()
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_a_model_is_warmed_up_and_served_at_the_shown_address(command, capsys):

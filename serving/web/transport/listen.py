@@ -36,7 +36,8 @@ def run(
     """Serves until SIGTERM or SIGINT; then the process ends in `timeout_s`.
 
     SIGTERM is a wish and no failure: the exit code is 0. A terminal that closes
-    (SIGHUP) wishes the same.
+    (SIGHUP) wishes the same. Signals that come before the event loop runs end
+    it as soon as it does.
 
     `at_start` runs beside the first requests.
 
@@ -52,7 +53,7 @@ def run(
     # uvicorn raises the signal again at its end. Whoever dies of it leaves the
     # helper's semaphores to Python's tracker, and two lines of its own.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGTERM, server.handle_exit)
         if not hangup.is_ignored():
             terminals = hangup.terminals()
 
@@ -64,6 +65,14 @@ def run(
     server.run(sockets=[listener])
     if server.scheduler.working:
         _leave()
+
+
+def end_while_loading() -> None:
+    """SIGTERM and SIGHUP before `run` end the process with exit code 0, too."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, lambda *_: sys.exit(0))
 
 
 def make_server(

@@ -83,6 +83,31 @@ def test_sigterm_ends_within_the_timeout_whatever_runs():
         ask.join()
 
 
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_a_signal_before_the_event_loop_is_not_lost(number):
+    """It comes when the handlers are set and uvicorn has not begun."""
+    code = (
+        "import os, signal, uvicorn\n"
+        "serve = uvicorn.Server.run\n"
+        "def run(server, *args, **kwargs):\n"
+        f"    os.kill(os.getpid(), signal.{number})\n"
+        "    serve(server, *args, **kwargs)\n"
+        "uvicorn.Server.run = run\n"
+        "import runpy, sys\n"
+        "sys.argv = ['server', '4', '30']\n"
+        "runpy.run_module('tests.serving.web.slow_server', None, '__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_answers_after_a_signal_close_their_connection(number):
     with running(8, 30) as (process, port):
