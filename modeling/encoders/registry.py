@@ -226,9 +226,14 @@ def read_config(path: str) -> EncoderConfig:
 
 def write_config(folder: str, config: EncoderConfig) -> str:
     """Writes the configuration file of a model folder; returns its path."""
-    path = os.path.join(folder, spec_of(config.model_type).config_file)
+    path = config_path(folder, config)
     files.write_text(path, config.to_json())
     return path
+
+
+def config_path(folder: str, config: EncoderConfig) -> str:
+    """Of the configuration file in a model folder."""
+    return os.path.join(folder, spec_of(config.model_type).config_file)
 
 
 def config_file_in(folder: str) -> str | None:

@@ -7,9 +7,8 @@ tuning draws its own.
 import os
 from typing import Any
 
-from common import files
-from common.errors import UserError
 from common.vocabularies import vocabulary
+from modeling.encoders import registry
 
 STARTS = WEIGHTS, RANDOM = ("weights", "random")
 
@@ -23,41 +22,36 @@ def flags_of(
       start: of `STARTS`.
       folder: of the weights.
       home: takes the architecture of random weights of another `deviation`
-        than it says itself; `write` = it may be written.
+        than it says itself, or of a folder without our file (a released
+        XLNet); `write` = it may be written.
 
     Raises:
       UserError: the folder has no architecture or no vocabulary.
     """
-    config = config_of(folder)
+    own = registry.config_file_in(folder)
     if start == WEIGHTS:
+        if not own:
+            _architecture(folder, own)
         return {"init_checkpoint": folder}
-    path = config
-    if deviation:
-        from modeling.encoders import registry
-
-        path = os.path.join(home, os.path.basename(config))
+    path = own
+    if deviation or not own:
+        config = _architecture(folder, own)
+        if deviation:
+            config = config.replace(init_std=deviation)
+        path = registry.config_path(home, config)
         if write:
             os.makedirs(home, exist_ok=True)
-            architecture = registry.read_config(config)
-            text = architecture.replace(init_std=deviation).to_json()
-            files.write_text(path, text)
+            registry.write_config(home, config)
     return {
         "model_config_path": path,
         "spiece_model_file": vocabulary.find_or_refuse(folder),
     }
 
 
-def config_of(folder: str) -> str:
-    """The architecture's file in a folder of weights.
+def _architecture(folder: str, own: str | None):
+    """Of our file, or of a checkpoint of another format."""
+    if own:
+        return registry.read_config(own)
+    from modeling.checkpoints import restore  # TensorFlow, for such ones alone
 
-    Raises:
-      UserError: there is none.
-    """
-    for name in ("xlnet_config.json", "config.json"):
-        path = os.path.join(folder, name)
-        if files.exists(path):
-            return path
-    raise UserError(
-        f"--init_checkpoint={folder}: wanted a folder that run_pretrain.py "
-        "wrote, found no xlnet_config.json or config.json in it"
-    )
+    return restore.find_config(folder)

@@ -3,9 +3,11 @@
 import pytest
 
 from common.errors import UserError
+from modeling.checkpoints.restore import find_config
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
 from studies.runner import starts
+from tests.helpers import released_folders
 
 
 @pytest.fixture
@@ -24,10 +26,21 @@ def flags(start, folder, deviation=0.0, write=True):
 
 def test_weights_need_an_architecture_alone(folder):
     assert flags("weights", folder) == {"init_checkpoint": str(folder)}
-    (folder / "xlnet_config.json").rename(folder / "config.json")
-    assert flags("weights", folder) == {"init_checkpoint": str(folder)}
-    with pytest.raises(UserError, match="found no xlnet_config.json"):
+    with pytest.raises(UserError, match="holds no checkpoint"):
         flags("weights", folder.parent)
+
+
+def test_a_released_folder_has_the_architecture_in_another_form(tmp_path):
+    """A released XLNet's `config.json` is none of our files."""
+    folder = released_folders.write("xlnet spiece", tmp_path)
+    assert not (folder / "xlnet_config.json").exists()
+    assert flags("weights", folder) == {"init_checkpoint": str(folder)}
+    path = tmp_path / "random" / "xlnet_config.json"
+    assert flags("random", folder) == {
+        "model_config_path": str(path),
+        "spiece_model_file": str(folder / "spiece.model"),
+    }
+    assert read_config(str(path)) == find_config(str(folder))
 
 
 def test_random_weights_have_the_vocabulary_too(folder):
