@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing and passes the tests.
-#   bash scripts/test.sh            the default tier (about 6 minutes on 2 cores)
+#   bash scripts/test.sh            the default tier (6 to 13 minutes on 2 cores)
 #   bash scripts/test.sh --all      the slow tier too
 #   bash scripts/test.sh --rest     the slow tier, and of the default tier what
 #                                   needs the reference folder

@@ -51,10 +51,11 @@ def test_corruption_is_the_same_on_replicas_and_after_a_crash(
 ):
     train(records, run_options(tmp_path / "1"))
     wanted = losses(tmp_path / "1")
-    train(records, run_options(tmp_path / "2", 2))
-    np.testing.assert_allclose(
-        losses(tmp_path / "2"), wanted, rtol=1e-4, atol=1e-5
-    )
+    for replicas in (2, 4):
+        train(records, run_options(tmp_path / str(replicas), replicas))
+        np.testing.assert_allclose(
+            losses(tmp_path / str(replicas)), wanted, rtol=1e-4, atol=1e-5
+        )
     crashed = run_options(tmp_path / "crash", progress="lines")
     train(records, crashed, stop_at=8)
     train(records, run_options(tmp_path / "crash"))

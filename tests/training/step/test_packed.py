@@ -286,15 +286,18 @@ def _assert_equal(run, other):
 
 
 @pytest.mark.slow
-def test_a_packed_run_is_the_padded_one_and_goes_on_where_it_stopped(tmp_path):
+@pytest.mark.parametrize("config", [MODERN, XLNET], ids=["modernbert", "xlnet"])
+def test_a_packed_run_is_the_padded_one_and_goes_on_where_it_stopped(
+    config, tmp_path
+):
     steps = dict(
         train_steps=4, save_steps=2, iterations=2, grad_accumulation_steps=2
     )
-    packed = _trained(tmp_path / "packed", MODERN, True, **steps)
-    _compare(packed, _trained(tmp_path / "plain", MODERN, False, **steps))
+    packed = _trained(tmp_path / "packed", config, True, **steps)
+    _compare(packed, _trained(tmp_path / "plain", config, False, **steps))
     with pytest.raises(_Crash):
-        _trained(tmp_path / "broken", MODERN, True, stop_at=4, **steps)
-    again = _trained(tmp_path / "broken", MODERN, True, **steps)
+        _trained(tmp_path / "broken", config, True, stop_at=4, **steps)
+    again = _trained(tmp_path / "broken", config, True, **steps)
     _assert_equal(again, packed)
 
 
@@ -310,12 +313,12 @@ def test_a_run_of_xlnet_with_dropout_goes_on_where_it_stopped(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_compiled_packed_run_is_the_padded_one(tmp_path):
-    """Of XLNet; the run above is ModernBERT's."""
+@pytest.mark.parametrize("config", [MODERN, XLNET], ids=["modernbert", "xlnet"])
+def test_a_compiled_packed_run_is_the_padded_one(config, tmp_path):
     steps = dict(train_steps=2, save_steps=0, iterations=2)
-    plain = _trained(tmp_path / "plain", XLNET, False, **steps)
+    plain = _trained(tmp_path / "plain", config, False, **steps)
     packed = _trained(
-        tmp_path / "packed", XLNET, True, jit_compile=True, **steps
+        tmp_path / "packed", config, True, jit_compile=True, **steps
     )
     _compare(packed, plain)
 
