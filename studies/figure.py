@@ -13,7 +13,8 @@ from absl import flags
 
 from common.errors import UserError
 from flags import app
-from studies.runner import kinds, study_file
+from studies.kinds import registry
+from studies.runner import study_file
 from studies.runner.study import Study
 
 FLAGS = flags.FLAGS
@@ -26,8 +27,8 @@ def main() -> None:
       UserError: there is nothing to draw.
     """
     places = dict.fromkeys(("out", "data", "text", "start"), "-")
-    options = kinds.load(study_file.path_of(FLAGS.study), places)
-    runner = kinds.runner_of(FLAGS.output_dir, options, only_read=True)
+    options = registry.load(study_file.path_of(FLAGS.study), places)
+    runner = registry.runner_of(FLAGS.output_dir, options, only_read=True)
     paths = []
     if isinstance(runner, Study):
         os.makedirs(FLAGS.output_dir, exist_ok=True)

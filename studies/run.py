@@ -32,7 +32,8 @@ from absl import flags
 
 from common.errors import UserError
 from flags import app
-from studies.runner import kinds, known_jobs, study_file
+from studies.kinds import registry
+from studies.runner import known_jobs, study_file
 from studies.runner.seed_table import Row
 
 FLAGS = flags.FLAGS
@@ -52,7 +53,7 @@ def read_options(folder: str) -> Any:
         name: given or f"{{{name}}}" for name, (_, given) in wanted.items()
     }
     path = study_file.path_of(FLAGS.study)
-    options = kinds.load(path, places | {"out": folder, "text": text})
+    options = registry.load(path, places | {"out": folder, "text": text})
     if FLAGS.tasks:
         options = options.chosen(FLAGS.tasks)
     for name, (flag, given) in wanted.items():
@@ -66,7 +67,7 @@ def main() -> None:
     folder = os.path.abspath(FLAGS.output_dir)
     options = read_options(folder)
     with known_jobs.opened(folder, FLAGS.known, FLAGS.table) as mine:
-        runner = kinds.runner_of(folder, options, FLAGS.table, FLAGS.workers)
+        runner = registry.runner_of(folder, options, FLAGS.table, FLAGS.workers)
 
         def report(rows: list[Row]) -> None:
             if mine:

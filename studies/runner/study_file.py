@@ -95,7 +95,7 @@ class StudyOptions:
       records: of every row; None = [pretrain] names its data.
       pretrain: None = every row has a `start`.
       tasks: name -> command, and what is searched.
-      kind: of `kinds.KINDS`, which jobs and which report.
+      kind: of `registry.KINDS`, which jobs and which report.
       name: of the file, for captions.
       start: folder of weights that rows may begin with.
       random_init_std: deviation of the weights of rows that begin with random

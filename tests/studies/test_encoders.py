@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks.tpu.plan import parameters_of
 from modeling.encoders.registry import new_config
+from studies.kinds.registry import load
 from studies.runner import study
-from studies.runner.kinds import load
 from studies.runner.study_file import path_of
 
 PLACES = {"out": "OUT", "data": "DATA", "text": "TEXT"}

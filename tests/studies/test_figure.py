@@ -2,8 +2,8 @@
 
 import pytest
 
+from studies.kinds.registry import load, runner_of
 from studies.runner import study_figure, study_file
-from studies.runner.kinds import load, runner_of
 from tests.conftest import ROOT
 from tests.helpers import commands
 

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from studies.runner.kinds import load
+from studies.kinds.registry import load
 from studies.runner.study_file import path_of
 from tests.helpers import commands
 from tests.helpers.runs.lm import data

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from studies import plateau
-from studies.runner.kinds import load
+from studies.kinds.registry import load
 from studies.runner.study_file import path_of
 from training.reporting.loss_log import LossLog
 

@@ -1,6 +1,6 @@
 """Options of a small study."""
 
-from studies.runner.kinds import load
+from studies.kinds.registry import load
 from tests.conftest import ROOT
 
 # Leaves what a command leaves; its numbers are a function of its flags.

@@ -16,9 +16,9 @@ from common import locks
 from common.errors import UserError
 from flags.tasks import finetune_flags
 from flags.training import common_flags, pretrain_flags
+from studies.kinds.registry import load
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
-from studies.runner.kinds import load
 from tests.conftest import ROOT
 from tests.flags.fresh_flags import remove_ours
 from tests.helpers import commands

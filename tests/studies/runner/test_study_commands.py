@@ -3,8 +3,8 @@
 import pytest
 
 from common.errors import UserError
+from studies.kinds.registry import load
 from studies.runner import study_commands
-from studies.runner.kinds import load
 from studies.runner.study_commands import tasks_of
 
 ENTRY = {"command": "run.py", "train_steps": 9, "warmup": 3}

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from common.errors import UserError
-from studies.runner.kinds import load
+from studies.kinds.registry import load
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
 from tests.studies.toy_studies import default_options

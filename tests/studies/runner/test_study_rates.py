@@ -7,8 +7,8 @@ import pytest
 from data.pretraining import build
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions
+from studies.kinds.registry import load
 from studies.runner import study, study_report
-from studies.runner.kinds import load
 
 pytestmark = pytest.mark.shared
 SIZES = {"seq_len": 64, "reuse_len": 32, "dev_fraction": 0.1}

@@ -6,8 +6,8 @@ import statistics
 import pytest
 
 from common.errors import UserError
+from studies.kinds.registry import load
 from studies.runner import study
-from studies.runner.kinds import load
 from studies.runner.seed_table import Column
 from studies.runner.study_file import RowOptions
 from studies.runner.study_search import Searched, label, place

@@ -10,8 +10,9 @@ import pytest
 from common.errors import UserError
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
-from studies.runner import gains, jobs, study_file
-from studies.runner.kinds import load, runner_of
+from studies.kinds import gains
+from studies.kinds.registry import load, runner_of
+from studies.runner import jobs, study_file
 from studies.runner.seed_table import Column, Row
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT

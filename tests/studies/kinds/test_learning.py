@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from studies.runner import learning, study_file
-from studies.runner.kinds import load, runner_of
+from studies.kinds import learning
+from studies.kinds.registry import load, runner_of
+from studies.runner import study_file
 from tests.helpers import commands
 
 PLACES = {"out": "OUT", "text": "TEXT"}

@@ -7,8 +7,8 @@ import statistics
 import pytest
 
 from common.errors import UserError
+from studies.kinds.registry import load, runner_of
 from studies.runner import jobs, known_jobs, study_file
-from studies.runner.kinds import load, runner_of
 
 OPTIONS = """
 kind = "multitask"

@@ -5,10 +5,11 @@ import os
 from typing import Any
 
 from common.errors import UserError
-from studies.runner import multitask, study_file
-from studies.runner.gains import Gains
-from studies.runner.learning import Learning, LearningOptions
-from studies.runner.multitask import MultiTask
+from studies.kinds import multitask
+from studies.kinds.gains import Gains
+from studies.kinds.learning import Learning, LearningOptions
+from studies.kinds.multitask import MultiTask
+from studies.runner import study_file
 from studies.runner.study import Runner, Study
 
 KINDS = {
