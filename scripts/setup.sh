@@ -15,7 +15,7 @@ find_python() {
 }
 
 # Changes with the file and with those that such files include.
-stamp_of() { cat requirements.txt requirements-corpus.txt requirements-ranking.txt requirements-tokenizers.txt requirements-hub.txt "$1" | cksum | tr ' ' '-'; }
+stamp_of() { cat requirements.txt requirements-corpus.txt requirements-ranking.txt requirements-tokenizers.txt requirements-search.txt requirements-hub.txt "$1" | cksum | tr ' ' '-'; }
 
 setup() {
   local python stamp wanted

@@ -5,10 +5,11 @@ import os
 from typing import Any
 
 from common.errors import UserError
-from studies.kinds import multitask
+from studies.kinds import multitask, search
 from studies.kinds.gains import Gains
 from studies.kinds.learning import Learning, LearningOptions
 from studies.kinds.multitask import MultiTask
+from studies.kinds.search import Search
 from studies.runner import study_file
 from studies.runner.study import Runner, Study
 
@@ -19,6 +20,7 @@ KINDS = {
         functools.partial(study_file.options_of, options=LearningOptions),
         Learning,
     ),
+    "search": (search.read_options, Search),
     "multitask": (multitask.read_options, MultiTask),
 }
 

@@ -96,6 +96,7 @@ class Jobs:
             )
         self.folder, self.only_read = os.path.abspath(folder), only_read
         self.results: dict[str, dict] = {}
+        self._ended: dict[str, tuple[Job, dict]] = {}  # since the start
         each = len(cores) // workers
         self._shares = [
             frozenset(cores[k * each : (k + 1) * each]) for k in range(workers)
@@ -200,39 +201,53 @@ class Jobs:
         """`do`, on these cores."""
         if self.only_read:
             return self.read(job)
+        same, result = self._ended.get(job.name, (None, {}))
+        if same == job:  # a study may list its jobs again
+            self.results[job.name] = result
+            return result
         result = run_job(job, self.folder, cores)
         self.results[job.name] = result
+        self._ended[job.name] = job, result
         shown = result.get("error") or ", ".join(
             f"{k} {v:.4g}" for k, v in result.items()
         )
         self._say(f"{job.name}: {shown}")
         return result
 
-    def speed(
+    def speeds(
         self,
-        kind: str,
-        commands: Callable[[str, int], tuple[tuple[str, ...], ...]],
+        commands: dict[str, Callable[[str, int], tuple[tuple[str, ...], ...]]],
         steps: int,
-    ) -> Speed | None:
-        """What `kind` takes, from runs of `steps` and three times as many.
+    ) -> dict[str, Speed]:
+        """What kinds of jobs take, from `steps` and three times as many.
+
+        As many are timed at a time as there are workers.
 
         Args:
-          kind: of the jobs; its own two lie in `speed/`.
-          commands: (folder of the run, steps) -> commands.
+          commands: kind -> (folder of the run, steps) -> commands; the runs
+            lie in `speed/`.
 
         Returns:
-          None where a run failed.
+          No kind whose run failed.
         """
-        times: list[float] = []
-        for n in (steps, 3 * steps):
-            name = f"speed/{kind}-{n}"
-            job = Job(name, commands(self.path(name, "run"), n))
-            result = self.results.get(name) or self.do(job)
-            if "error" in result:
-                return None
-            times.append(result["seconds"])
-        step = max(times[1] - times[0], 1e-3) / (2 * steps)
-        return Speed(max(times[0] - steps * step, 0.0), step)
+        jobs = {
+            kind: [self._timing(kind, of, n) for n in (steps, 3 * steps)]
+            for kind, of in commands.items()
+        }
+        self.do_all(itertools.chain.from_iterable(jobs.values()))
+        speeds = {}
+        for kind, timed in jobs.items():
+            results = [self.results[job.name] for job in timed]
+            if any("error" in result for result in results):
+                continue
+            short, long = (result["seconds"] for result in results)
+            step = max(long - short, 1e-3) / (2 * steps)
+            speeds[kind] = Speed(max(short - steps * step, 0.0), step)
+        return speeds
+
+    def _timing(self, kind: str, commands: Callable, steps: int) -> Job:
+        name = f"speed/{kind}-{steps}"
+        return Job(name, commands(self.path(name, "run"), steps))
 
     def budget(self, jobs: Iterable[Job], speeds: dict[str, Speed]) -> str:
         """One line: how many jobs there are, and hours of what is missing."""

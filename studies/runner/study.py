@@ -1,5 +1,6 @@
 """A study: rows that are pretrained and tuned, with seeds (`studies.run`)."""
 
+import functools
 import hashlib
 import itertools
 import json
@@ -12,7 +13,7 @@ from common.errors import UserError
 from studies.runner import starts, study_figure, study_report, study_search
 from studies.runner.jobs import LOG, Job, Jobs, Speed, because
 from studies.runner.seed_table import Row
-from studies.runner.study_commands import Command, flag_of, timed
+from studies.runner.study_commands import Command, Task, flag_of, timed
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 from studies.runner.study_search import Searched
 
@@ -91,8 +92,7 @@ class Study(Runner):
             for row in self.options.rows
         }
         speeds = {}
-        equal = any(row.seconds_of for row in self.options.rows)
-        if equal or not self.only_read:
+        if self.options.equal_seconds or not self.only_read:
             self._check_held_out(records)
             speeds = self._speeds(records)
         jobs = [
@@ -199,35 +199,36 @@ class Study(Runner):
         A kind whose timing failed has none; tasks begin with the weights of
         the first that has one. Evaluations in place are not timed.
         """
-        steps, speeds, start = self.options.speed_steps, {}, {}
+        steps, commands, start = self.options.speed_steps, {}, {}
         for row in self.options.rows if steps else ():
+            kind = self._kind(row)
             if row.start:
                 start = start or self._given(row.start)
-                continue
-            kind = self._kind(row)
-            if kind in speeds or records[row.key][1]:
-                continue
-
-            def pretrain(home, n, row=row):
-                data = records[row.key][0]
-                return (timed(self._pretrain(row, data, home, 0), n),)
-
-            speeds[kind] = self.speed(kind, pretrain, steps)
-            if speeds[kind] and not start:
-                home = self.path(f"speed/{kind}-{steps}", "run")
-                start = {"init_checkpoint": home}
-        for name, task in self.options.tasks.items():
-            if task.in_place or not start:
-                continue
-
-            def tune(home, n, name=name):
-                words = self.options.tasks[name].words(
-                    **start, model_dir=home, seed=0
+            elif kind not in commands and not records[row.key][1]:
+                commands[kind] = functools.partial(
+                    self._timed_pretraining, row, records[row.key][0]
                 )
-                return (timed(words, n),)
+        speeds = self.speeds(commands, steps)
+        if speeds and not start:
+            home = self.path(f"speed/{next(iter(speeds))}-{steps}", "run")
+            start = {"init_checkpoint": home}
+        commands = {
+            name: functools.partial(self._timed_tuning, task, start)
+            for name, task in self.options.tasks.items()
+            if start and not task.in_place
+        }
+        return speeds | self.speeds(commands, steps)
 
-            speeds[name] = self.speed(name, tune, steps)
-        return {k: v for k, v in speeds.items() if v}
+    def _timed_pretraining(
+        self, row: RowOptions, data: str, home: str, steps: int
+    ) -> tuple[tuple[str, ...]]:
+        return (timed(self._pretrain(row, data, home, 0), steps),)
+
+    def _timed_tuning(
+        self, task: Task, start: dict[str, str], home: str, steps: int
+    ) -> tuple[tuple[str, ...]]:
+        words = task.words(**start, model_dir=home, seed=0)
+        return (timed(words, steps),)
 
     def _kind(self, row: RowOptions) -> str:
         """What a step costs by: rows of one kind share one timing."""

@@ -8,6 +8,7 @@ from typing import Any
 from common.errors import UserError
 
 ALL = "all"  # of the labels
+_SHORTEST = {"warmup_steps": 0, "decay_steps": 1}  # parts of a schedule
 # Flags of a tuning that no file gives.
 _RUNNERS = ("init_checkpoint", "model_dir", "seed")
 
@@ -157,11 +158,17 @@ def _repeats(values: Iterable) -> bool:
 
 
 def timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
-    """A command for so many steps, which may be fewer than its warm-up."""
-    more = (f"--train_steps={steps}",)
-    if any(w.startswith("--warmup_steps=") for w in words):
-        more += ("--warmup_steps=0",)
-    return (*words, *more)
+    """A command for so many steps, which may be fewer than its schedule's.
+
+    >>> timed(("x", "--decay_steps=900"), 20)
+    ('x', '--decay_steps=900', '--train_steps=20', '--decay_steps=1')
+    """
+    more = [
+        f"--{name}={value}"
+        for name, value in _SHORTEST.items()
+        if any(w.startswith(f"--{name}=") for w in words)
+    ]
+    return (*words, f"--train_steps={steps}", *more)
 
 
 def flag_of(words: tuple[str, ...], name: str) -> str:

@@ -188,6 +188,11 @@ class StudyOptions:
         return [c for c in self.columns if c.of == source]
 
     @property
+    def equal_seconds(self) -> bool:
+        """Whether steps follow from measured speeds."""
+        return any(row.seconds_of for row in self.rows)
+
+    @property
     def command(self) -> str:
         """What makes the numbers, for the caption of a picture."""
         of = f" --study={self.name}" if self.name else ""

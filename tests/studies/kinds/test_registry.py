@@ -14,6 +14,7 @@ PLACES = {name: name.upper() for name in ("out", "data", "text", "start")}
 KINDS = {
     "learning": "learning",
     "multitask": "multitask",
+    "recipe": "search",
     "released": "gains",
     "results": "gains",
 }
@@ -38,7 +39,8 @@ def test_a_kind_that_is_none(tmp_path):
     with pytest.raises(UserError) as e:
         registry.load(str(path), {})
     assert str(e.value) == (
-        f"{path}: `kind` must be one of study, gains, learning, multitask, "
+        f"{path}: `kind` must be one of study, gains, learning, search, "
+        "multitask, "
         "found 'rows'"
     )
 

@@ -81,21 +81,33 @@ def test_parts_follow_each_other(tmp_path, monkeypatch):
 
 def test_budget_and_speed(tmp_path, monkeypatch):
     def run_job(job, folder, cores):
+        if job.commands[0][0] == "none":
+            return {"error": "no number"}
         # 2 seconds of start, half a second per step.
         return {"seconds": 2 + 0.5 * int(job.commands[0][0])}
 
     monkeypatch.setattr(jobs, "run_job", run_job)
     lines = []
     runner = Jobs(str(tmp_path), lines.append)
-    speed = runner.speed("lm", lambda home, n: ((str(n),),), 10)
-    assert speed == Speed(pytest.approx(2.0), pytest.approx(0.5))
+    timed = {"lm": lambda home, n: ((str(n),),)}
+    timed["wrong"] = lambda home, n: (("none",),)
+    speeds = runner.speeds(timed, 10)
+    speed = Speed(pytest.approx(2.0), pytest.approx(0.5))
+    assert speeds == {"lm": speed}
+    assert (
+        sum(
+            runner.results.pop(f"speed/wrong-{n}")["error"] == "no number"
+            for n in (10, 30)
+        )
+        == 2
+    )
     assert set(runner.results) == {"speed/lm-10", "speed/lm-30"}
     done = tmp_path / "one"
     done.mkdir()
     (done / jobs.RESULT).write_text("{}")
     listed = [Job(n, (), kind="lm", steps=7196) for n in ("one", "two", "x")]
     listed.append(Job("odd", (), kind="other", steps=9))
-    assert runner.budget(listed, {"lm": speed}) == (
+    assert runner.budget(listed, speeds) == (
         "4 jobs, 1 done: 2.00 hours to go by measured steps, and 1 jobs whose "
         "speed is not known"
     )

@@ -8,19 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from absl import flags
 
-import run_classifier
-import run_squad
 from common import locks
 from common.errors import UserError
-from flags.tasks import finetune_flags
-from flags.training import common_flags, pretrain_flags
 from studies.kinds.registry import load
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
 from tests.conftest import ROOT
-from tests.flags.fresh_flags import remove_ours
 from tests.helpers import commands
 from tests.helpers.runs import builds
 from tests.studies.toy_studies import OPTIONS, default_options
@@ -206,43 +200,19 @@ def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == wanted
 
 
-# Command -> (its flags, reads and checks them).
-COMMANDS = {
-    "run_pretrain.py": (pretrain_flags, common_flags.from_flags),
-    "run_squad.py": (run_squad.COMMAND, finetune_flags.from_flags),
-    "run_classifier.py": (run_classifier.COMMAND, finetune_flags.from_flags),
-}
-
-
-@pytest.fixture
-def parsed():
-    """Options of a run as its command reads them from its words."""
-
-    def parse(words):
-        defined, read = COMMANDS[words[0]]
-        remove_ours()
-        defined.define()
-        flags.FLAGS(words)
-        options = read()
-        return getattr(options, "run", options)
-
-    yield parse
-    remove_ours()
-    flags.FLAGS.unparse_flags()
-
-
 def timings(given, tmp_path, records, fails=()):
     """Kind -> steps -> the command that is timed; `fails` have no speed."""
     runner = study.Study(str(tmp_path / "out"), given)
     asked = {}
 
-    def speed(kind, commands, steps):
-        for n in (steps, 3 * steps):
-            (words,) = commands(runner.path(f"speed/{kind}-{n}", "run"), n)
-            asked.setdefault(kind, {})[n] = words
-        return None if kind in fails else Speed(1.0, 0.5)
+    def speeds(commands, steps):
+        for kind, of in commands.items():
+            for n in (steps, 3 * steps):
+                (words,) = of(runner.path(f"speed/{kind}-{n}", "run"), n)
+                asked.setdefault(kind, {})[n] = words
+        return {k: Speed(1.0, 0.5) for k in commands if k not in fails}
 
-    runner.speed = speed
+    runner.speeds = speeds
     return asked, runner._speeds(records)
 
 

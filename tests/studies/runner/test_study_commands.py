@@ -15,6 +15,8 @@ def test_flags_of_a_command():
     assert command.words(c=False, a=2) == ("-m", "x", "--a=2", "--b", "--noc")
     steps = study_commands.timed(command.words(warmup_steps=5), 7)
     assert steps[-2:] == ("--train_steps=7", "--warmup_steps=0")
+    more = study_commands.timed(command.words(decay_steps=900), 7)
+    assert more[-2:] == ("--train_steps=7", "--decay_steps=1")
     assert study_commands.flag_of(("x", "--a=1", "--a=2"), "a") == "2"
     with pytest.raises(UserError, match="`b` is missing"):
         study_commands.flag_of(("x", "--a=1"), "b")

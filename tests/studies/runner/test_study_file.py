@@ -33,7 +33,7 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
         ('reference = "b"', 'reference = "z"', "one of a, b, c, found 'z'"),
         ("speed_steps", "sped_steps", "sped_steps"),
         ("speed_steps = 1", "speed_steps = -1", "`speed_steps` must be >= 0"),
-        ("speed_steps = 1", 'kind = "x"', "one of study, gains, learning, mul"),
+        ("speed_steps = 1", 'kind = "x"', "one of study, gains, learning, sea"),
         ('name = "a first"', 'name = "a", start = "x"', "of weights, random"),
         ('name = "a first"', 'name = "a", start = "random"', "of the study is"),
         (

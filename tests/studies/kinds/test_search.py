@@ -1,0 +1,365 @@
+"""A search over the settings of a pretraining: its trials, jobs and report."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import types
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from studies.kinds import search
+from studies.kinds import space as spaces
+from studies.kinds.registry import load, runner_of
+from studies.runner import study_file
+from studies.runner.jobs import Job
+from tests.helpers import commands
+from tests.studies.kinds.test_registry import PLACES
+from tests.studies.toy_studies import STUB
+
+OPTIONS = """
+kind = "search"
+reference = "default"
+trials = 5
+pretrain_seeds = 1
+speed_steps = 1
+records = { command = "STUB" }
+pretrain = { command = "STUB", train_steps = 9, width = 1, tied = true }
+tasks.one = { command = "STUB", in_place = true }
+columns = [
+  { name = "loss", file = "eval.json", metric = "accuracy", higher = false },
+  { name = "one", of = "one", file = "eval.json", metric = "accuracy" },
+]
+rows = [{ name = "default" }]
+[space]
+rate = { low = 1e-3, high = 1e-1, log = true }
+width = [1, 2, 3]
+[space.size]
+deep = { pretrain = { layers = 6 }, records = { seq_len = 3 } }
+wrong = { pretrain = { objective = "wrong" }, drop = ["tied"] }
+"""
+
+
+def written(home):
+    """The file of options, of a command that is a stub."""
+    stub = home / "stub.py"
+    stub.write_text(STUB)
+    path = home / "search.toml"
+    path.write_text(OPTIONS.replace("STUB", f"-S -E {stub}"))
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return written(tmp_path)
+
+
+def edited(path, old, new):
+    """The file with a change; its options."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return load(str(path), {})
+
+
+def started(folder, options, **more):
+    """A runner, and the lines that it prints."""
+    runner, lines = runner_of(str(folder), options, **more), []
+    runner._say = lines.append
+    return runner, lines
+
+
+def results_in(folder):
+    """What a search leaves: path -> bytes; without times and pictures."""
+    names = ("trials.json", "table.md", "table.tsv", "results.json")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A search that ran through: its file, folder, runner, rows and lines."""
+    home = tmp_path_factory.mktemp("done")
+    path = written(home)
+    runner, lines = started(home / "out", load(str(path), {}))
+    rows = runner.run()
+    files = [os.path.basename(p) for p in runner.write(rows)]
+    return types.SimpleNamespace(**locals())
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    """Its folder once more, to go on in."""
+    return shutil.copytree(done.home / "out", tmp_path / "out")
+
+
+def test_every_job_runs_once(done):
+    """Though the plan is made again and again."""
+    names = [line.split(":")[0] for line in done.lines]
+    jobs = [n for n in names if n.startswith(("trial", "default", "speed"))]
+    assert len(set(jobs)) == len(jobs)
+    assert {f"trial-{k:03d}-0" for k in range(5)} <= set(jobs)
+    kept = json.loads((done.home / "out" / "trials.json").read_text())["trials"]
+    assert kept == done.runner.trials and len(kept) == 5
+
+
+def test_a_search_killed_at_any_trial_goes_on(
+    done, path, tmp_path, monkeypatch
+):
+    """The same trials and the same table as of the one that ran through."""
+    path.write_text(done.path.read_text())
+    starts, seen, do_on = 0, set(), search.Search.do_on
+
+    def dies(self, job, cores):
+        if job.name not in seen:
+            seen.add(job.name)
+            if len(seen) % 4 == 0:
+                raise KeyboardInterrupt
+        return do_on(self, job, cores)
+
+    monkeypatch.setattr(search.Search, "do_on", dies)
+    while starts < 20:
+        again, _ = started(tmp_path / "out", load(str(path), {}))
+        starts += 1
+        with contextlib.suppress(KeyboardInterrupt):
+            again.write(again.run())
+            break
+    assert starts == 1 + len(seen) // 4 > 3
+    assert results_in(tmp_path / "out") == results_in(done.home / "out")
+
+
+def test_the_number_of_workers_changes_nothing(done, path, tmp_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    path.write_text(done.path.read_text())
+    runner, _ = started(tmp_path / "out", load(str(path), {}), workers=2)
+    runner.write(runner.run())
+    assert results_in(tmp_path / "out") == results_in(done.home / "out")
+
+
+def test_the_report(done):
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in done.runner.text(done.rows).splitlines()
+        if line.startswith("|")
+    ]
+    assert lines[0] == ["row", "rate", "width", "size", "loss", "one"]
+    body = lines[2:]
+    assert len(body) == 1 + 5
+    # The best first, the failed ones last.
+    losses = [line[-2].split(" ")[0] for line in body]
+    good = [float(v) for v in losses if v != "failed:"]
+    assert good == sorted(good) and 1 < len(good) < 6
+    assert losses[len(good) :] == ["failed:"] * (6 - len(good))
+    for line in body:
+        if line[0] == "default":
+            assert line[1:4] == ["", "", ""]
+            continue
+        settings = done.runner.trials[int(line[0].removeprefix("trial-"))]
+        shown = [str(settings[name]) for name in ("rate", "width", "size")]
+        assert line[1:4] == shown
+        assert ("no such objective" in line[-2]) == (line[3] == "wrong")
+    assert done.files[-2:] == ["search.png", "search.svg"]
+
+
+def test_the_flags_of_the_best_trial(done):
+    losses = {
+        row.name.split(" ")[0]: row.values["loss"]["0"]
+        for row in done.rows
+        if row.values.get("loss")
+    }
+    best = min(losses, key=losses.get)
+    text = done.runner.text(done.rows)
+    assert f"\n{best} is the best." in text
+    settings = done.runner.trials[int(best.removeprefix("trial-"))]
+    flags = f"--rate={settings['rate']} --width={settings['width']} --layers=6"
+    assert f"- pretraining: `{flags}`\n- records: `--seq_len=3`\n" in text
+
+
+def test_the_budget_has_the_trials_to_come(done):
+    budgets = [line for line in done.lines if "hours to go" in line]
+    assert "; then 5 trials, about " in budgets[0]
+    assert "; then 3 trials, about " in budgets[1]
+    assert "then" not in budgets[-1]
+
+
+def test_a_table_runs_nothing(done, path, copied):
+    path.write_text(done.path.read_text())
+    before = results_in(copied)
+    options = edited(path, "trials = 5", "trials = 9")
+    reader, _ = started(copied, options, only_read=True)
+    rows = reader.run()
+    assert len(rows) == 6 and reader.trials == done.runner.trials
+    assert "5 trials of 9" in reader.text(rows)
+    assert results_in(copied) == before
+
+
+def test_more_trials_go_on_from_those_that_are_there(done, path, copied):
+    path.write_text(done.path.read_text())
+    more, _ = started(copied, edited(path, "trials = 5", "trials = 6"))
+    more.run()
+    assert more.trials[:5] == done.runner.trials and len(more.trials) == 6
+
+
+def test_a_changed_space_is_refused(done, path, copied):
+    path.write_text(done.path.read_text())
+    options = edited(path, "width = [1, 2, 3]", "width = [4]")
+    refused = r"trials\.json: trial 0 has .*\[space\]"
+    with pytest.raises(UserError, match=refused):
+        runner_of(str(copied), options)
+    options = edited(path, "width = [4]", "height = [4]")
+    with pytest.raises(UserError, match="give another output folder"):
+        runner_of(str(copied), options)
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("trials = 5", "trials = 0", "`trials` must be >= 1"),
+        ("trials = 5", "together = 1.5", "`together` must be a whole"),
+        ("trials = 5", "seconds = -1", "`seconds` must be >= 0"),
+        ("trials = 5", 'by = "two"', r"`by` must be .* \(loss, one\), found"),
+        ("speed_steps = 1", "speed_steps = 0\nseconds = 9", "`speed_steps`"),
+        ("[space]", "[spaces]", "argument 'spaces'"),
+        ("width = [1, 2, 3]", "width = 3", "space.width: wanted a list"),
+        ("layers = 6 }", "layers = 6 }, lr = 3", "space.size: wanted"),
+        ("drop = [", 'start = "weights", drop = [', "space.size: wanted"),
+        (
+            '{ name = "default" }',
+            '{ name = "default", start = "weights" }',
+            "`start` is instead|`start` of the study",
+        ),
+    ],
+)
+def test_wrong_options(path, old, new, message):
+    with pytest.raises(UserError, match=message):
+        edited(path, old, new)
+
+
+def test_equal_seconds(path, tmp_path, monkeypatch):
+    """Steps follow from a row's own measured step; without one it failed."""
+    options = edited(path, "trials = 5", "trials = 2\nseconds = 120")
+    assert options.equal_seconds
+    options = edited(path, "pretrain_seeds = 1", "pretrain_seeds = 2")
+    runner, _ = started(tmp_path / "out", options)
+    asked = []
+
+    def do_on(job: Job, cores):
+        if job.name.startswith("speed/"):
+            steps = int(job.name.rpartition("-")[2])
+            width = next(w for w in job.commands[0] if "--width=" in w)
+            width = int(width.rpartition("=")[2])
+            wrong = "--objective=wrong" in job.commands[0]
+            result = {"seconds": 3 + 0.5 * width * steps}
+            result = {"error": "out of memory"} if wrong else result
+        else:
+            asked.append((job.name, job.commands[0]))
+            result = {"loss": 1.0, "one": 1.0, "seconds": 1.0}
+        runner.results[job.name] = result
+        return result
+
+    monkeypatch.setattr(runner, "do_on", do_on)
+    monkeypatch.setattr(runner, "_records", lambda row: ("data", ""))
+    runner.trials = [
+        {"rate": 0.01, "width": 3, "size": "deep"},
+        {"rate": 0.02, "width": 2, "size": "wrong"},
+    ]
+    runner._take()
+    rows = runner.run()
+    steps = {
+        name: next(w for w in words if w.startswith("--train_steps="))
+        for name, words in asked
+        if "/" not in name
+    }
+    assert steps == {
+        "default-0": "--train_steps=240",
+        "default-1": "--train_steps=240",
+        "trial-000-0": "--train_steps=80",
+        "trial-000-1": "--train_steps=80",
+    }
+    assert rows[2].values == {}
+    assert "out of memory" in rows[2].errors["loss"]
+    assert "speed/pretrain-xlnet-wrong-trial-001" in rows[2].errors["loss"]
+
+
+TINY = {
+    "trials = 24": "trials = 2",
+    "seconds = 240": "seconds = 0",
+    "vocab_size = 8000": "vocab_size = 36",
+    "seq_len = 128": "seq_len = 32",
+    "seq_len = 64": "seq_len = 16",
+    "reuse_len = 64": "reuse_len = 16",
+    "reuse_len = 32": "reuse_len = 8",
+    "dev_fraction = 0.03": "dev_fraction = 0.1",
+    "n_layer = 3\nd_model = 192": "n_layer = 1\nd_model = 16",
+    "n_head = 4\nd_head = 48\nd_inner = 768": "n_head = 2\nd_head = 8\nd_inner = 64",
+    "mem_len = [0, 64]": "mem_len = [0, 16]",
+    "warmup_steps = [30, 100, 200]": "warmup_steps = [1, 2]",
+    "decay_steps = 150": "decay_steps = 1",
+    "train_steps = 900": "train_steps = 4",
+    "warmup_steps = 100": "warmup_steps = 1",
+    "mem_len = 64": "mem_len = 16",
+    "eval_steps = 16": "eval_steps = 2",
+    "eval_batch_size = 16": "eval_batch_size = 4",
+    "iterations = 50": "iterations = 2",
+    "speed_steps = 20": "speed_steps = 0",
+    # The demo corpus is for those who have no text.
+    '[corpus]\ncommand = "-m data.demo_corpus"\noutput_dir = "{out}/corpus"': "",
+}
+
+
+def tiny():
+    text = pathlib.Path(study_file.path_of("recipe")).read_text()
+    for old, new in TINY.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_file_of_the_project():
+    options = load(study_file.path_of("recipe"), PLACES)
+    assert type(options) is search.SearchOptions
+    names = [s.name for s in options.space]
+    assert len(names) == 8 and options.chosen_by.name == "loss"
+
+
+def test_every_choice_is_accepted_by_its_command(parsed):
+    """The flags of all choices, one setting after the other."""
+    options = load(study_file.path_of("recipe"), PLACES)
+    first = {s.name: (s.values or (s.low,))[0] for s in options.space}
+    for setting in options.space:
+        for value in setting.values or (setting.low, setting.high):
+            row = spaces.row("t", options.space, first | {setting.name: value})
+            words = options.pretrain.words(
+                data_dir="D", model_dir="M", seed=0, **row.pretrain
+            )
+            run = parsed(words)
+            assert run.optimizer.learning_rate > 0
+            task = options.tasks["held-out"]
+            words = task.words(model_dir="M", **row.tasks.get(task.base, {}))
+            assert parsed(words).train_steps > 0
+
+
+@pytest.mark.slow
+def test_from_text_to_the_best_trial(tmp_path):
+    text = tmp_path / "text.txt"
+    random = np.random.default_rng(3)
+    words = ["river", "mountain", "apple", "seven", "quiet", "letters", "under"]
+    lines = [" ".join(random.choice(words, 9)) + "." for _ in range(1500)]
+    text.write_text("\n".join(lines))
+    study = tmp_path / "study.toml"
+    study.write_text(tiny())
+    command = ["-m", "studies.run", f"--study={study}", "--workers=2"]
+    command += [f"--output_dir={tmp_path / 'out'}", f"--input_glob={text}"]
+    done = commands.run(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert len(results) == 1 + 2
+    for row in results.values():
+        assert row["errors"] == {} and 2 < row["of"]["loss"]["0.0"] < 5
+    assert " is the best." in done.stdout
+    again = commands.run(*command)
+    assert again.returncode == 0 and "hours to go" in again.stdout
+    assert again.stdout.split("\n\n", 1)[1] == done.stdout.split("\n\n", 1)[1]
