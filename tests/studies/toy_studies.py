@@ -3,6 +3,8 @@
 from studies.kinds.registry import load
 from tests.conftest import ROOT
 
+PLACES = {name: name.upper() for name in ("out", "data", "text", "start")}
+
 # Leaves what a command leaves; its numbers are a function of its flags.
 STUB = """
 import json, os, sys, time, zlib

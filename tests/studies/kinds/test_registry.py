@@ -9,8 +9,8 @@ from common.errors import UserError
 from studies.kinds import registry
 from studies.runner import study_file
 from studies.runner.jobs import Jobs
+from tests.studies.toy_studies import PLACES
 
-PLACES = {name: name.upper() for name in ("out", "data", "text", "start")}
 KINDS = {
     "learning": "learning",
     "multitask": "multitask",

@@ -17,8 +17,7 @@ from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
 from studies.runner.jobs import Job
 from tests.helpers import commands
-from tests.studies.kinds.test_registry import PLACES
-from tests.studies.toy_studies import STUB
+from tests.studies.toy_studies import PLACES, STUB
 
 OPTIONS = """
 kind = "search"
