@@ -101,7 +101,7 @@ class Jobs:
         self._shares = [
             frozenset(cores[k * each : (k + 1) * each]) for k in range(workers)
         ]
-        self._say = say or functools.partial(print, flush=True)
+        self._say = say or _print_line
 
     def path(self, *parts: str) -> str:
         """Below the folder."""
@@ -272,6 +272,11 @@ class Jobs:
         Jobs that ran side by side count one by one.
         """
         return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
+
+
+def _print_line(text: str) -> None:
+    """In one piece: workers print at the same time."""
+    print(f"{text}\n", end="", flush=True)
 
 
 def parent(job: Job) -> str:

@@ -1,6 +1,8 @@
 """Jobs: done once, killed, failed; their budget; tables of seeds by hand."""
 
 import json
+import sys
+import types
 
 import pytest
 
@@ -226,3 +228,12 @@ def test_tunings_of_one_pretraining_are_one_pair():
     found = difference(row, base, "f1")
     assert (found.queries, found.mean) == (2, pytest.approx(5.0))
     assert (found.low, found.high) == (pytest.approx(3.0), pytest.approx(7.0))
+
+
+def test_workers_print_whole_lines(tmp_path, monkeypatch):
+    """A line is one write: two of them do not mix."""
+    written = []
+    stream = types.SimpleNamespace(write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stdout", stream)
+    Jobs(str(tmp_path))._say("a: loss 3")
+    assert [text for text in written if text] == ["a: loss 3\n"]
