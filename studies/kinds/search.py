@@ -175,12 +175,17 @@ class Search(Study):
         rows = max(len(self.options.rows), 1)
         if left <= 0 or not speeds:
             return line
-        seconds = sum(
+        costs = [
             speeds[j.kind].start + j.steps * speeds[j.kind].step
             for j in listed
             if j.kind in speeds
-        )
-        hours = seconds / rows * left / 3600 / len(self._shares)
+        ]
+        if self.given.seconds:  # two runs per row are timed
+            steps = 4 * self.given.speed_steps
+            kinds = map(self._kind, self.options.rows)
+            timed = [speeds[kind] for kind in kinds if kind in speeds]
+            costs += [2 * of.start + steps * of.step for of in timed]
+        hours = sum(costs) / rows * left / 3600 / len(self._shares)
         return f"{line}; then {left} trials, about {hours:.2f} hours"
 
     def _kind(self, row: RowOptions) -> str:

@@ -15,7 +15,7 @@ from studies.kinds import search
 from studies.kinds import space as spaces
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
-from studies.runner.jobs import Job
+from studies.runner.jobs import Job, Speed
 from tests.helpers import commands
 from tests.studies.toy_studies import PLACES, STUB
 
@@ -243,6 +243,13 @@ def test_equal_seconds(path, tmp_path, monkeypatch):
     assert options.equal_seconds
     options = edited(path, "pretrain_seeds = 1", "pretrain_seeds = 2")
     runner, _ = started(tmp_path / "out", options)
+    # 24 of start and 120 of steps; timed: two starts and 4 steps.
+    row = Job("default-0", (), kind="pretrain-xlnet-default", steps=240)
+    speeds = {row.kind: Speed(24.0, 0.5)}
+    hours = 2 * (24 + 120 + 2 * 24 + 4 * 0.5) / 3600
+    assert f"then 2 trials, about {hours:.2f} hours" in (
+        runner.budget([row], speeds)
+    )
     asked = []
 
     def do_on(job: Job, cores):
