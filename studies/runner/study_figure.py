@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from common import figures
+from common.errors import UserError
 from data.finetuning.ranking.metrics import Difference
 from studies.runner.seed_table import Row, difference, same_rate
 from studies.runner.study_file import StudyOptions
@@ -120,12 +121,21 @@ def _draw_paper(axis, column: str, rows, base: Row, names) -> None:
 
 
 def read_rows(table: str, options: StudyOptions) -> list[Row]:
-    """Rows of a .tsv, their rates of targets of the .md beside it."""
+    """Rows of a .tsv, their rates of targets of the .md beside it.
+
+    Raises:
+      UserError: the study has no such row.
+    """
     rows = {
         row.name: Row(row.name, paper=dict(row.paper)) for row in options.rows
     }
     with open(table, encoding="utf-8", newline="") as f:
         for line in csv.DictReader(f, delimiter="\t"):
+            if line["row"] not in rows:
+                raise UserError(
+                    f"{table}: the study has no row {line['row']!r}; its rows "
+                    f"are {', '.join(rows)}"
+                )
             of = rows[line["row"]].values.setdefault(line["column"], {})
             of[line["seed"]] = float(line["value"])
     with open(f"{os.path.splitext(table)[0]}.md", encoding="utf-8") as f:

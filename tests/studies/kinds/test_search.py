@@ -195,6 +195,19 @@ def test_a_table_runs_nothing(done, path, copied):
     assert results_in(copied) == before
 
 
+def test_a_table_of_trials_that_are_not_there(done, path, copied, tmp_path):
+    """`studies.figure` reads a table where no trials.json lies."""
+    path.write_text(done.path.read_text())
+    options = load(str(path), {})
+    elsewhere, _ = started(tmp_path / "new", options, only_read=True)
+    with pytest.raises(UserError, match=r"table\.tsv: the study has no row"):
+        elsewhere.read_rows(str(copied / "table.tsv"))
+    reader, _ = started(copied, options, only_read=True)
+    assert [
+        row.name for row in reader.read_rows(str(copied / "table.tsv"))
+    ] == [row.name for row in done.rows]
+
+
 def test_more_trials_go_on_from_those_that_are_there(done, path, copied):
     path.write_text(done.path.read_text())
     more, _ = started(copied, edited(path, "trials = 5", "trials = 6"))
