@@ -288,11 +288,15 @@ class Search(Study):
             if setting.values:
                 at = [setting.values.index(value) for value in at]
                 shown = list(map(str, setting.values))
-                axis.set_xticks(range(len(shown)), shown)
+                axis.set_xticks(range(len(shown)), shown, rotation=30)
                 axis.set_xlim(-0.5, len(shown) - 0.5)
-            elif setting.log:
-                axis.set_xscale("log")
-            axis.plot(at, [value for _, value in reached], "o")
+            else:
+                axis.set_xscale("log" if setting.log else "linear")
+                ends = [setting.low, setting.high]
+                axis.set_xticks(ends, [f"{end:g}" for end in ends])
+                axis.set_xlim(*ends)
+                axis.minorticks_off()
+            axis.plot(at, [value for _, value in reached], "o", clip_on=False)
             axis.set_xlabel(figures.literal(setting.name))
         axes[0].set_ylabel(figures.literal(by.title or by.name))
         figures.caption(
