@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from studies import plateau
+from studies import plateau, pretrain_variant
 from studies.kinds.registry import load
 from studies.runner.study_file import path_of
 from training.reporting.loss_log import LossLog
@@ -43,7 +43,10 @@ def test_rows_of_the_study_differ_in_settings_alone():
         assert values["train_batch_size"] in (16, 32, 64), name
     records = {row.key: row.records for row in options.rows if row.records}
     single = [key for key, flags in records.items() if "max_span" in flags]
-    assert [key.endswith("single") for key in single] == [True] * 9
+    assert [key.endswith("single") for key in single] == [True] * 15
+    kinds = {v["model_type"] for v in by_key.values()}
+    known = {"bert", "albert", "modernbert", "xlnet"}
+    assert kinds == known | set(pretrain_variant.VARIANTS)
     # Shorter rows come in greater number: as many tokens.
     short = [key for key, flags in records.items() if "seq_len" in flags]
     assert short == [
