@@ -21,6 +21,7 @@ from studies.runner.study_commands import as_flags
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 
 TRIALS = "trials.json"
+_OTHER = "give another output folder"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,21 +105,23 @@ class Search(Study):
         """Settings of `trials.json`.
 
         Raises:
-          UserError: they are of another space.
+          UserError: it is no such file, or of another space.
         """
         path = self.path(TRIALS)
         if not files.exists(path):
             return []
-        trials = files.read_json_object(path, "remove the folder")["trials"]
+        trials = files.read_json_object(path, _OTHER).get("trials")
+        if not isinstance(trials, list):
+            raise UserError(f"{path}: wanted a list `trials`: {_OTHER}")
         names = {s.name for s in self.given.space}
         for k, settings in enumerate(trials):
-            wrong = set(settings) != names or not all(
+            fits = isinstance(settings, dict) and set(settings) == names
+            if not fits or not all(
                 s.holds(settings[s.name]) for s in self.given.space
-            )
-            if wrong:
+            ):
                 raise UserError(
                     f"{path}: trial {k} has {settings}, which [space] has not: "
-                    "give another output folder"
+                    f"{_OTHER}"
                 )
         return [
             {s.name: settings[s.name] for s in self.given.space}

@@ -71,11 +71,35 @@ def read(entries: dict[str, Any]) -> tuple[Setting, ...]:
     """[space]: a list of values, `{low, high}`, or named choices of flags.
 
     Raises:
-      UserError: an entry is none of them, or a range has no two ends.
+      UserError: an entry is none of them, a range has no two ends, or two
+        entries have the same flag.
     """
     if not isinstance(entries, dict) or not entries:
         raise UserError(f"[space] must have settings, found {entries!r}")
-    return tuple(_setting(name, value) for name, value in entries.items())
+    space = tuple(_setting(name, value) for name, value in entries.items())
+    owners: dict[str, str] = {}
+    for setting in space:
+        for flag in _flags(setting):
+            owner = owners.setdefault(flag, setting.name)
+            if owner != setting.name:
+                raise UserError(
+                    f"space.{owner} and space.{setting.name} both set {flag}: "
+                    "keep one of them"
+                )
+    return space
+
+
+def _flags(setting: Setting) -> set[str]:
+    """What a row has from it: `pretrain.NAME`, `tasks.TASK.NAME`, ..."""
+    if not setting.choices:
+        return {f"pretrain.{setting.name}"}
+    flags = set()
+    for choice in setting.choices.values():
+        parts = {"records": choice.records, "pretrain": choice.pretrain}
+        parts |= {f"tasks.{k}": v for k, v in choice.tasks.items()}
+        flags |= {f"{k}.{name}" for k, part in parts.items() for name in part}
+        flags |= {f"pretrain.{name}" for name in choice.drop}
+    return flags
 
 
 def _setting(name: str, value: Any) -> Setting:
@@ -116,8 +140,10 @@ def row(name: str, space: Sequence[Setting], settings: Settings) -> RowOptions:
             continue
         choice = setting.choices[value]
         drop += choice.drop
-        for part, flags in parts.items():
-            flags |= getattr(choice, part)
+        parts["records"] |= choice.records
+        parts["pretrain"] |= choice.pretrain
+        for task, flags in choice.tasks.items():
+            parts["tasks"][task] = parts["tasks"].get(task, {}) | flags
     shown = " ".join(f"{k}={v}" for k, v in settings.items())
     return RowOptions(f"{name} {shown}", drop=drop, **parts)
 

@@ -1,6 +1,7 @@
-"""Options of a small study."""
+"""Options of small studies."""
 
 from studies.kinds.registry import load
+from studies.runner import study_file
 from tests.conftest import ROOT
 
 PLACES = {name: name.upper() for name in ("out", "data", "text", "start")}
@@ -57,3 +58,29 @@ claims = [
 def default_options():
     places = {"text": "t", "data": "d", "out": "o"}
     return load(str(ROOT / "studies" / "options" / "ablation.toml"), places)
+
+
+# The studies that make text into records, without their corpus.
+TINY = {
+    "vocab_size = 8000": "vocab_size = 36",
+    "seq_len = 128": "seq_len = 32",
+    "reuse_len = 64": "reuse_len = 16",
+    "dev_fraction = 0.03": "dev_fraction = 0.1",
+    "n_layer = 3\nd_model = 192": "n_layer = 1\nd_model = 16",
+    "n_head = 4\nd_head = 48\nd_inner = 768": "n_head = 2\nd_head = 8\nd_inner = 64",
+    "train_steps = 900": "train_steps = 4",
+    "iterations = 50": "iterations = 2",
+    "speed_steps = 20": "speed_steps = 0",
+    # The demo corpus is for those who have no text.
+    '[corpus]\ncommand = "-m data.demo_corpus"\noutput_dir = "{out}/corpus"': "",
+}
+
+
+def tiny(name: str, changes: dict[str, str]) -> str:
+    """The file of a study of the project, with smaller numbers."""
+    with open(study_file.path_of(name), encoding="utf-8") as f:
+        text = f.read()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text

@@ -11,48 +11,27 @@ from studies.kinds import learning
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
 from tests.helpers import commands
+from tests.studies.toy_studies import PLACES, TINY, tiny
 
-PLACES = {"out": "OUT", "text": "TEXT"}
 ORIGINALS, OURS = "held out, original's targets", "held out, our targets"
-TINY = {
-    "vocab_size = 8000": "vocab_size = 36",
-    "seq_len = 128": "seq_len = 32",
-    "reuse_len = 64": "reuse_len = 16",
-    "dev_fraction = 0.03": "dev_fraction = 0.1",
-    "n_layer = 3": "n_layer = 1",
-    "d_model = 192": "d_model = 16",
-    "n_head = 4": "n_head = 2",
-    "d_head = 48": "d_head = 8",
-    "d_inner = 768": "d_inner = 64",
+SMALL = TINY | {
     "mem_len = 64": "mem_len = 16",
     "batch_size = 16": "batch_size = 4",
     "eval_steps = 8": "eval_steps = 2",
     "eval_every = 50": "eval_every = 2",
-    "iterations = 50": "iterations = 2",
-    "train_steps = 900": "train_steps = 4",
     "warmup_steps = 100": "warmup_steps = 0",
     "pretrain_seeds = 2": "pretrain_seeds = 1",
-    "speed_steps = 20": "speed_steps = 0",
     "rounds = 20": "rounds = 2",
-    # The demo corpus is for those who have no text.
-    '[corpus]\ncommand = "-m data.demo_corpus"\noutput_dir = "{out}/corpus"': "",
 }
-
-
-def tiny():
-    """The study's file with small sizes."""
-    text = pathlib.Path(study_file.path_of("learning")).read_text()
-    for old, new in TINY.items():
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 @pytest.fixture
 def runner(tmp_path):
     """Of two seeds that are done: evaluated at 0, 50 and 100 steps."""
     path = tmp_path / "study.toml"
-    text = tiny().replace("pretrain_seeds = 1", "pretrain_seeds = 2")
+    text = tiny("learning", SMALL).replace(
+        "pretrain_seeds = 1", "pretrain_seeds = 2"
+    )
     path.write_text(text.replace("train_steps = 4", "train_steps = 100"))
     runner = runner_of(str(tmp_path / "out"), load(str(path), PLACES), True)
     losses = {
@@ -185,7 +164,7 @@ def test_from_text_to_the_picture_and_again(tmp_path):
     lines = [" ".join(random.choice(words, 9)) + "." for _ in range(1500)]
     text.write_text("\n".join(lines))
     study = tmp_path / "study.toml"
-    study.write_text(tiny())
+    study.write_text(tiny("learning", SMALL))
 
     def start(*more):
         command = ["-m", "studies.run", f"--study={study}", *more]
@@ -216,7 +195,9 @@ def test_from_text_to_the_picture_and_again(tmp_path):
     assert (tmp_path / "out" / "table.md").read_bytes() == table
     assert (tmp_path / "out" / "ours-0" / "log.txt").read_bytes() == log
     study.write_text(
-        tiny().replace("learning_rate = 1e-3", "learning_rate = 1")
+        tiny("learning", SMALL).replace(
+            "learning_rate = 1e-3", "learning_rate = 1"
+        )
     )
     other = start()
     said = other.stdout + other.stderr

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
 import shutil
 import types
 
@@ -17,7 +16,7 @@ from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
 from studies.runner.jobs import Job, Speed
 from tests.helpers import commands
-from tests.studies.toy_studies import PLACES, STUB
+from tests.studies.toy_studies import PLACES, STUB, TINY, tiny
 
 OPTIONS = """
 kind = "search"
@@ -227,6 +226,23 @@ def test_a_changed_space_is_refused(done, path, copied):
 
 
 @pytest.mark.parametrize(
+    "content, message",
+    [
+        ("{}", "wanted a list `trials`"),
+        ('{"trials": 3}', "wanted a list `trials`"),
+        ('{"trials": [3]}', "trial 0 has 3"),
+        ("[]", "JSON object"),
+        ("", "is not valid JSON"),
+    ],
+)
+def test_a_file_of_trials_that_is_none(done, path, copied, content, message):
+    path.write_text(done.path.read_text())
+    (copied / "trials.json").write_text(content)
+    with pytest.raises(UserError, match=rf"trials\.json.*{message}"):
+        runner_of(str(copied), load(str(path), {}))
+
+
+@pytest.mark.parametrize(
     "old, new, message",
     [
         ("trials = 5", "trials = 0", "`trials` must be >= 1"),
@@ -303,38 +319,19 @@ def test_equal_seconds(path, tmp_path, monkeypatch):
     assert "speed/pretrain-xlnet-wrong-trial-001" in rows[2].errors["loss"]
 
 
-TINY = {
+SMALL = TINY | {
     "trials = 24": "trials = 2",
     "seconds = 240": "seconds = 0",
-    "vocab_size = 8000": "vocab_size = 36",
-    "seq_len = 128": "seq_len = 32",
     "seq_len = 64": "seq_len = 16",
-    "reuse_len = 64": "reuse_len = 16",
     "reuse_len = 32": "reuse_len = 8",
-    "dev_fraction = 0.03": "dev_fraction = 0.1",
-    "n_layer = 3\nd_model = 192": "n_layer = 1\nd_model = 16",
-    "n_head = 4\nd_head = 48\nd_inner = 768": "n_head = 2\nd_head = 8\nd_inner = 64",
     "mem_len = [0, 64]": "mem_len = [0, 16]",
     "warmup_steps = [30, 100, 200]": "warmup_steps = [1, 2]",
     "decay_steps = 150": "decay_steps = 1",
-    "train_steps = 900": "train_steps = 4",
     "warmup_steps = 100": "warmup_steps = 1",
     "mem_len = 64": "mem_len = 16",
     "eval_steps = 16": "eval_steps = 2",
     "eval_batch_size = 16": "eval_batch_size = 4",
-    "iterations = 50": "iterations = 2",
-    "speed_steps = 20": "speed_steps = 0",
-    # The demo corpus is for those who have no text.
-    '[corpus]\ncommand = "-m data.demo_corpus"\noutput_dir = "{out}/corpus"': "",
 }
-
-
-def tiny():
-    text = pathlib.Path(study_file.path_of("recipe")).read_text()
-    for old, new in TINY.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
 
 
 def test_the_file_of_the_project():
@@ -370,7 +367,7 @@ def test_from_text_to_the_best_trial(tmp_path):
     documents = ["\n".join(lines[k : k + 10]) for k in range(0, 1500, 10)]
     text.write_text("\n\n".join(documents))
     study = tmp_path / "study.toml"
-    study.write_text(tiny())
+    study.write_text(tiny("recipe", SMALL))
     command = ["-m", "studies.run", f"--study={study}", "--workers=2"]
     command += [f"--output_dir={tmp_path / 'out'}", f"--input_glob={text}"]
     done = commands.run(*command)

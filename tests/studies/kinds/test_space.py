@@ -89,6 +89,31 @@ def test_the_row_of_a_trial():
     assert other.records == {"seq_len": 64} and other.drop == ()
 
 
+def test_two_settings_of_one_task():
+    choices = {
+        "rows": {"four": {"tasks": {"eval": {"batch": 4}}}},
+        "data": {"short": {"tasks": {"eval": {"data_dir": "S"}}}},
+    }
+    settings = {"rows": "four", "data": "short"}
+    row = space.row("trial-000", space.read(choices), settings)
+    assert row.tasks == {"eval": {"batch": 4, "data_dir": "S"}}
+
+
+@pytest.mark.parametrize(
+    "more, flag",
+    [
+        ({"width": (1, 2)}, "pretrain.width"),
+        ({"tied": ("a", "b")}, "pretrain.tied"),
+        ({"x": {"y": {"pretrain": {"clip": 2}}}}, "pretrain.clip"),
+        ({"x": {"y": {"records": {"seq_len": 2}}}}, "records.seq_len"),
+    ],
+)
+def test_a_flag_has_one_setting(more, flag):
+    """The later one would win, and the table would name both."""
+    with pytest.raises(UserError, match=f"both set {flag}: keep one"):
+        space.read(SPACE | more)
+
+
 def loss(settings):
     """Least (0) at a rate of 1e-3, n_layer = 5, wide, 16 rows."""
     value = abs(settings["n_layer"] - 5) + abs(settings["batch"] - 16) / 8
