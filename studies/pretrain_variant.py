@@ -8,7 +8,6 @@ other commands do not read their folders.
 """
 
 import dataclasses
-import os
 import runpy
 
 from modeling.encoders.registry import ENCODERS
@@ -43,9 +42,7 @@ def register() -> None:
 def main() -> None:
     """Runs the command in this process."""
     register()
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.path.join(root, "run_pretrain.py")
-    runpy.run_path(path, run_name="__main__")
+    runpy.run_module("run_pretrain", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
