@@ -14,7 +14,7 @@ from common.errors import UserError
 from common.summary import describe
 from studies.kinds import space as spaces
 from studies.runner import study_file
-from studies.runner.jobs import NOT_RUN, Job, Speed, because
+from studies.runner.jobs import CPU, NOT_RUN, Job, Speed, because
 from studies.runner.seed_table import Row, markdown
 from studies.runner.study import Study
 from studies.runner.study_commands import as_flags
@@ -33,8 +33,8 @@ class SearchOptions(StudyOptions):
       trials: how many are drawn.
       together: trials that are drawn at a time, each without the results of
         the others: as many as there are workers, or more.
-      seconds: of training steps that every row and trial has, by its measured
-        steps; 0 = `train_steps`.
+      seconds: CPU seconds of training steps that every row and trial has, by
+        its measured steps; 0 = `train_steps`.
       by: column whose median over the seeds says which trial is best; "" =
         the first that may be compared.
       draw_seed: of what is drawn.
@@ -199,7 +199,7 @@ class Search(Study):
     def _steps(self, row: RowOptions, speeds: dict[str, Speed]) -> dict:
         if not self.given.seconds:
             return super()._steps(row, speeds)
-        step = speeds[self._kind(row)].step
+        step = speeds[self._kind(row)].pace
         return {"train_steps": max(1, round(self.given.seconds / step))}
 
     def _jobs(self, row, records, speeds: dict[str, Speed]) -> list[Job]:
@@ -221,20 +221,30 @@ class Search(Study):
         by, columns = self.given.chosen_by, self.options.columns
         names = [s.name for s in self.given.space]
         titles = [c.title or c.name for c in columns]
-        lines = [["row", *names, *titles]]
+        more = ["CPU s"] if self.given.seconds else []
+        lines = [["row", *names, *titles, *more]]
         lines.append(["---"] * len(lines[0]))
         order = self._order(rows)
         for row in order:
             settings = self._settings(row)
             cells = [f"{settings.get(name, '')}" for name in names]
             values = [_cell(row, c) for c in columns]
-            lines.append([row.name.split(" ")[0], *cells, *values])
+            key = row.name.split(" ")[0]
+            took = [self._cpu_seconds(key)] if self.given.seconds else []
+            lines.append([key, *cells, *values, *took])
         best = order[0]
         head = f"{len(self.trials)} trials of {self.given.trials}, the best "
         head += f"{by.title or by.name} first; median (seeds).\n\n"
         if not best.values.get(by.name):
             return head + markdown(lines)
         return f"{head}{markdown(lines)}\n{self._best(best)}"
+
+    def _cpu_seconds(self, key: str) -> str:
+        """What a row's pretraining took, start included: its median."""
+        seeds = range(self.given.pretrain_seeds)
+        results = [self.results.get(f"{key}-{seed}", {}) for seed in seeds]
+        known = [result[CPU] for result in results if CPU in result]
+        return f"{describe(known)['median']:.0f}" if known else ""
 
     def _best(self, row: Row) -> str:
         key = row.name.split(" ")[0]

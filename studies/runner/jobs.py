@@ -27,6 +27,7 @@ from studies.runner import processes
 RESULT = "result.json"
 ATTEMPT = "attempt.json"
 LOG = "log.txt"  # what its commands print
+WALL, CPU = "seconds", "cpu_seconds"  # of a result; CPU where Linux tells
 HINT = "remove it to run the job again"
 NOT_RUN = "not run"  # the error of what was never started: no failure
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError)
@@ -62,10 +63,20 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """What a kind of job takes: `start` + steps * `step` seconds."""
+    """What a kind of job takes: `start` + steps * `step` seconds.
+
+    Attributes:
+      cpu: CPU seconds of a step; None = not known.
+    """
 
     start: float
     step: float
+    cpu: float | None = None
+
+    @property
+    def pace(self) -> float:
+        """What equal budgets are shares of: other work does not change it."""
+        return self.step if self.cpu is None else self.cpu
 
 
 class Jobs:
@@ -240,9 +251,11 @@ class Jobs:
             results = [self.results[job.name] for job in timed]
             if any("error" in result for result in results):
                 continue
-            short, long = (result["seconds"] for result in results)
-            step = max(long - short, 1e-3) / (2 * steps)
-            speeds[kind] = Speed(max(short - steps * step, 0.0), step)
+            step, cpu = (
+                _per_step(*results, 2 * steps, name) for name in (WALL, CPU)
+            )
+            start = max(results[0][WALL] - steps * step, 0.0)
+            speeds[kind] = Speed(start, step, cpu)
         return speeds
 
     def _timing(self, kind: str, commands: Callable, steps: int) -> Job:
@@ -271,7 +284,14 @@ class Jobs:
 
         Jobs that ran side by side count one by one.
         """
-        return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
+        return sum(r.get(WALL, 0.0) for r in self.results.values()) / 3600
+
+
+def _per_step(short: dict, long: dict, more: int, name: str) -> float | None:
+    """What `more` steps took, each; None where a result does not say it."""
+    if name not in short or name not in long:
+        return None
+    return max(long[name] - short[name], 1e-3) / more
 
 
 def _print_line(text: str) -> None:
@@ -292,8 +312,9 @@ def because(name: str, error: str) -> str:
 def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     """The job's numbers, from before or now; {"error": line} of a failure.
 
-    `seconds` is the time of its commands, over all starts. A failure is not
-    kept: the next start tries again.
+    `seconds` is the time of its commands, over all starts; `cpu_seconds` is
+    that of the cores, with the time of starts that were cut off. A failure is
+    not kept: the next start tries again.
 
     Raises:
       UserError: it was done by other commands.
@@ -319,21 +340,24 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         before = attempt["before"] + max(0.0, last - attempt["began"])
     attempt = {"before": before, "began": began, "commands": commands}
     files.write_json(os.path.join(home, ATTEMPT), attempt)
+    cpu: float | None = before
     for command in job.commands:
         with open(log, "ab") as f:
-            status = processes.RUNNING.run(
+            status, used = processes.RUNNING.run(
                 [sys.executable, *command],
                 stdout=f,
                 stderr=f,
                 preexec_fn=functools.partial(processes.begin, cores),
             )
+        cpu = None if cpu is None or used is None else cpu + used
         if processes.RUNNING.stopped.is_set():
             return _failed(home, attempt, "stopped")
         if status:
             with open(log, encoding="utf-8", errors="replace") as f:
                 lines = f.read().strip().splitlines() or ["no message"]
             return _failed(home, attempt, lines[-1])
-    result = {"seconds": before + time.time() - began}
+    result = {WALL: before + time.time() - began}
+    result |= {} if cpu is None else {CPU: cpu}
     for label, (source, name) in job.reads.items():
         try:
             result[label] = _read(source, name)

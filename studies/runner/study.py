@@ -259,7 +259,7 @@ class Study(Runner):
                 f"row {row.name!r}: its steps or those of {other.name!r} were "
                 f"not timed; see {self.path('speed')}"
             )
-        steps = self._flags(other)["train_steps"] * pace[0].step / pace[1].step
+        steps = self._flags(other)["train_steps"] * pace[0].pace / pace[1].pace
         return {"train_steps": max(1, round(steps))}
 
     def _jobs(

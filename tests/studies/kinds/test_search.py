@@ -287,11 +287,13 @@ def test_equal_seconds(path, tmp_path, monkeypatch):
             width = next(w for w in job.commands[0] if "--width=" in w)
             width = int(width.rpartition("=")[2])
             wrong = "--objective=wrong" in job.commands[0]
-            result = {"seconds": 3 + 0.5 * width * steps}
+            # Other work took half of the time of the shorter run.
+            result = {"seconds": 99.0, "cpu_seconds": 3 + 0.5 * width * steps}
             result = {"error": "out of memory"} if wrong else result
         else:
             asked.append((job.name, job.commands[0]))
             result = {"loss": 1.0, "one": 1.0, "seconds": 1.0}
+            result["cpu_seconds"] = 130.0 + int(job.name[-1])
         runner.results[job.name] = result
         return result
 
@@ -314,6 +316,10 @@ def test_equal_seconds(path, tmp_path, monkeypatch):
         "trial-000-0": "--train_steps=80",
         "trial-000-1": "--train_steps=80",
     }
+    lines = runner.text(rows).splitlines()
+    cells = [line.split(" | ") for line in lines if line.startswith("| ")]
+    assert cells[0][-1] == "CPU s |"
+    assert cells[2][0] == "| default" and cells[2][-1] == "130 |"
     assert rows[2].values == {}
     assert "out of memory" in rows[2].errors["loss"]
     assert "speed/pretrain-xlnet-wrong-trial-001" in rows[2].errors["loss"]

@@ -81,6 +81,21 @@ def test_parts_follow_each_other(tmp_path, monkeypatch):
     assert list(reader.do_in_turn([])) == [None]
 
 
+def test_the_pace_is_that_of_the_cores(tmp_path, monkeypatch):
+    """Other work beside the shorter run changes the hours alone."""
+
+    def run_job(job, folder, cores):
+        steps = int(job.commands[0][0])
+        other = 40.0 if steps == 10 else 0.0
+        took = {"seconds": 2 + 3 * steps + other}
+        return took | {"cpu_seconds": 5 + 3 * steps}
+
+    monkeypatch.setattr(jobs, "run_job", run_job)
+    timed = {"lm": lambda home, n: ((str(n),),)}
+    speed = Jobs(str(tmp_path), lambda line: None).speeds(timed, 10)["lm"]
+    assert (speed.step, speed.cpu, speed.pace) == (1.0, 3.0, 3.0)
+
+
 def test_budget_and_speed(tmp_path, monkeypatch):
     def run_job(job, folder, cores):
         if job.commands[0][0] == "none":
@@ -95,7 +110,7 @@ def test_budget_and_speed(tmp_path, monkeypatch):
     timed["wrong"] = lambda home, n: (("none",),)
     speeds = runner.speeds(timed, 10)
     speed = Speed(pytest.approx(2.0), pytest.approx(0.5))
-    assert speeds == {"lm": speed}
+    assert speeds == {"lm": speed} and speeds["lm"].pace == speeds["lm"].step
     assert (
         sum(
             runner.results.pop(f"speed/wrong-{n}")["error"] == "no number"

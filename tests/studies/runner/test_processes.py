@@ -50,8 +50,30 @@ def test_who_is_killed_takes_the_command_along(tmp_path):
     (tmp_path / "j" / "attempt.json").write_text(json.dumps(attempt))
     assert subprocess.run(command, cwd=ROOT, check=True).returncode == 0
     result = json.loads((tmp_path / "j" / jobs.RESULT).read_text())
-    assert result["seconds"] >= 100.0
+    assert result["seconds"] >= 100.0 and result["cpu_seconds"] >= 100.0
     assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
+
+
+def test_the_cpu_seconds_of_a_command():
+    """Of it and of what it waited for; sleep is none."""
+    busy = "import time\nwhile time.process_time() < 0.4: pass"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    both = f"{child}\n{busy}"
+    slept = "import time; time.sleep(0.8)"
+    found = []
+    for code in (slept, busy, both):
+        words = [sys.executable, "-S", "-E", "-c", code]
+        status, used = processes.RUNNING.run(words)
+        assert status == 0
+        found.append(used)
+    assert found[0] < 0.3 < found[1] < 0.7 < found[2]
+    assert processes.RUNNING.run([sys.executable, "-c", "1/0"])[0] == 1
+
+
+def test_the_cpu_seconds_of_a_process_that_is_gone():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert processes.cpu_seconds(process.pid) is None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
