@@ -15,8 +15,9 @@ from typing import Any
 from common import files
 from common.errors import UserError
 from studies.runner import study_commands
-from studies.runner.jobs import NOT_RUN, Job, Speed
+from studies.runner.jobs import NOT_RUN, Job
 from studies.runner.seed_table import Column, Row, table
+from studies.runner.speeds import Speed
 from studies.runner.study import Runner
 from studies.runner.study_commands import Command, command
 from training.finetuning.options import JOINT as LARGE

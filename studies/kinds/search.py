@@ -14,8 +14,9 @@ from common.errors import UserError
 from common.summary import describe
 from studies.kinds import space as spaces
 from studies.runner import study_file
-from studies.runner.jobs import CPU, NOT_RUN, Job, Speed, because
+from studies.runner.jobs import NOT_RUN, Job, because
 from studies.runner.seed_table import Row, markdown
+from studies.runner.speeds import CPU, Speed
 from studies.runner.study import Study
 from studies.runner.study_commands import as_flags
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions

@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterable, Iterator
 from common import files
 from common.errors import UserError
 from studies.runner import processes
+from studies.runner.speeds import CPU, WALL, Speed, measured
 
 RESULT = "result.json"
 ATTEMPT = "attempt.json"
 LOG = "log.txt"  # what its commands print
-WALL, CPU = "seconds", "cpu_seconds"  # of a result; CPU where Linux tells
 HINT = "remove it to run the job again"
 NOT_RUN = "not run"  # the error of what was never started: no failure
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError)
@@ -59,24 +59,6 @@ class Job:
     steps: int = 0
     turn: tuple[int, int] = (0, 0)
     family: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """What a kind of job takes: `start` + steps * `step` seconds.
-
-    Attributes:
-      cpu: CPU seconds of a step; None = not known.
-    """
-
-    start: float
-    step: float
-    cpu: float | None = None
-
-    @property
-    def pace(self) -> float:
-        """What equal budgets are shares of: other work does not change it."""
-        return self.step if self.cpu is None else self.cpu
 
 
 class Jobs:
@@ -249,13 +231,8 @@ class Jobs:
         speeds = {}
         for kind, timed in jobs.items():
             results = [self.results[job.name] for job in timed]
-            if any("error" in result for result in results):
-                continue
-            step, cpu = (
-                _per_step(*results, 2 * steps, name) for name in (WALL, CPU)
-            )
-            start = max(results[0][WALL] - steps * step, 0.0)
-            speeds[kind] = Speed(start, step, cpu)
+            if not any("error" in result for result in results):
+                speeds[kind] = measured(*results, steps)
         return speeds
 
     def _timing(self, kind: str, commands: Callable, steps: int) -> Job:
@@ -285,13 +262,6 @@ class Jobs:
         Jobs that ran side by side count one by one.
         """
         return sum(r.get(WALL, 0.0) for r in self.results.values()) / 3600
-
-
-def _per_step(short: dict, long: dict, more: int, name: str) -> float | None:
-    """What `more` steps took, each; None where a result does not say it."""
-    if name not in short or name not in long:
-        return None
-    return max(long[name] - short[name], 1e-3) / more
 
 
 def _print_line(text: str) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from common.errors import UserError
 from studies.runner import starts, study_figure, study_report, study_search
-from studies.runner.jobs import LOG, Job, Jobs, Speed, because
+from studies.runner.jobs import LOG, Job, Jobs, because
 from studies.runner.seed_table import Row
+from studies.runner.speeds import Speed
 from studies.runner.study_commands import Command, Task, flag_of, timed
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 from studies.runner.study_search import Searched
@@ -259,7 +260,7 @@ class Study(Runner):
                 f"row {row.name!r}: its steps or those of {other.name!r} were "
                 f"not timed; see {self.path('speed')}"
             )
-        steps = self._flags(other)["train_steps"] * pace[0].pace / pace[1].pace
+        steps = self._flags(other)["train_steps"] * pace[0].over(pace[1])
         return {"train_steps": max(1, round(steps))}
 
     def _jobs(

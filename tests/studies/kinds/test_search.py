@@ -14,7 +14,8 @@ from studies.kinds import search
 from studies.kinds import space as spaces
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
-from studies.runner.jobs import Job, Speed
+from studies.runner.jobs import Job
+from studies.runner.speeds import Speed
 from tests.helpers import commands
 from tests.studies.toy_studies import PLACES, STUB, TINY, tiny
 

@@ -8,8 +8,9 @@ import pytest
 
 from common.errors import UserError
 from studies.runner import jobs, processes
-from studies.runner.jobs import Job, Jobs, Speed
+from studies.runner.jobs import Job, Jobs
 from studies.runner.seed_table import Column, Row, difference, table
+from studies.runner.speeds import Speed
 
 
 def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
@@ -79,21 +80,6 @@ def test_parts_follow_each_other(tmp_path, monkeypatch):
     reader = Jobs(str(tmp_path), lambda _: None, only_read=True)
     assert len(list(reader.do_in_turn(listed))) == 1
     assert list(reader.do_in_turn([])) == [None]
-
-
-def test_the_pace_is_that_of_the_cores(tmp_path, monkeypatch):
-    """Other work beside the shorter run changes the hours alone."""
-
-    def run_job(job, folder, cores):
-        steps = int(job.commands[0][0])
-        other = 40.0 if steps == 10 else 0.0
-        took = {"seconds": 2 + 3 * steps + other}
-        return took | {"cpu_seconds": 5 + 3 * steps}
-
-    monkeypatch.setattr(jobs, "run_job", run_job)
-    timed = {"lm": lambda home, n: ((str(n),),)}
-    speed = Jobs(str(tmp_path), lambda line: None).speeds(timed, 10)["lm"]
-    assert (speed.step, speed.cpu, speed.pace) == (1.0, 3.0, 3.0)
 
 
 def test_budget_and_speed(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from common import locks
 from common.errors import UserError
 from studies.kinds.registry import load
 from studies.runner import study, study_figure, study_report
-from studies.runner.jobs import Speed
+from studies.runner.speeds import Speed
 from tests.conftest import ROOT
 from tests.helpers import commands
 from tests.helpers.runs import builds

@@ -1,0 +1,47 @@
+"""What a step costs: from two runs, in seconds and in CPU seconds."""
+
+import dataclasses
+
+# Of the result of a job; the second where the system tells it (Linux does).
+WALL, CPU = "seconds", "cpu_seconds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """What a kind of job takes: `start` + steps * `step` seconds.
+
+    Attributes:
+      cpu: CPU seconds of a step; None = not known.
+    """
+
+    start: float
+    step: float
+    cpu: float | None = None
+
+    @property
+    def pace(self) -> float:
+        """What a budget is divided by: other work does not change it."""
+        return self.step if self.cpu is None else self.cpu
+
+    def over(self, other: "Speed") -> float:
+        """Steps of another kind in the time of one of this; both of one clock.
+
+        >>> Speed(0.0, 6.0, 3.0).over(Speed(0.0, 2.0)), Speed(0.0, 6.0).pace
+        (3.0, 6.0)
+        """
+        if None in (self.cpu, other.cpu):
+            return self.step / other.step
+        return self.cpu / other.cpu
+
+
+def measured(short: dict, long: dict, steps: int) -> Speed:
+    """From the results of two runs, of `steps` and of three times as many."""
+    step = _per_step(short, long, WALL, 2 * steps)
+    start = max(short[WALL] - steps * step, 0.0)
+    known = CPU in short and CPU in long
+    cpu = _per_step(short, long, CPU, 2 * steps) if known else None
+    return Speed(start, step, cpu)
+
+
+def _per_step(short: dict, long: dict, name: str, more: int) -> float:
+    return max(long[name] - short[name], 1e-3) / more
