@@ -95,6 +95,13 @@ class VariantModel(BertModel):
             places.assign(sinusoids(*places.shape, config.init_std))
 
 
+    def call(self, input_ids, positions=None, **more):
+        """As `BertModel`."""
+        if self.config.variant == "no_order":
+            positions = tf.zeros_like(input_ids)
+        return super().call(input_ids, positions=positions, **more)
+
+
 def _put_norm_first(block: BertLayer) -> None:
     config = block.config
     common = {"dtype": block.dtype_policy}
@@ -148,6 +155,13 @@ class DoubleWordsBert(BertConfig):
 
     model_type = "bert_double_words"
     base_type, variant = "bert", "double_words"
+
+
+class NoOrderBert(BertConfig):
+    """BERT whose tokens all have the first position."""
+
+    model_type = "bert_no_order"
+    base_type, variant = "bert", "no_order"
 
 
 class SinusoidsBert(BertConfig):

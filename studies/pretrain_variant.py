@@ -18,6 +18,7 @@ VARIANTS = {
     "bert_untied": ("bert", "studies.bert_variants:UntiedBert"),
     "bert_half_words": ("bert", "studies.bert_variants:HalfWordsBert"),
     "bert_double_words": ("bert", "studies.bert_variants:DoubleWordsBert"),
+    "bert_no_order": ("bert", "studies.bert_variants:NoOrderBert"),
     "bert_sinusoids": ("bert", "studies.bert_variants:SinusoidsBert"),
     "albert_sinusoids": ("albert", "studies.bert_variants:SinusoidsAlbert"),
 }

@@ -137,6 +137,18 @@ def test_positions_begin_as_sinusoids(variant, model_type):
     assert model(IDS).sequence_output.shape == (2, 5, 6)
 
 
+def test_without_order_a_row_is_a_bag_of_words(variant):
+    shuffled = [4, 2, 0, 3, 1]
+    mixed = tf.gather(IDS, shuffled, axis=1)
+    differs = {}
+    for model_type in ("bert", "bert_no_order"):
+        model = variant(model_type)
+        own, other = (model(ids).sequence_output for ids in (IDS, mixed))
+        own = tf.gather(own, shuffled, axis=1)
+        differs[model_type] = np.abs(own - other).max()
+    assert differs["bert_no_order"] < 1e-5 < 0.1 < differs["bert"]
+
+
 def test_variables_have_the_released_names(variant):
     plain = set(named_variables(variant("bert")))
     for model_type in pretrain_variant.VARIANTS:
