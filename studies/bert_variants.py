@@ -94,7 +94,6 @@ class VariantModel(BertModel):
             places = self.embeddings.position_table
             places.assign(sinusoids(*places.shape, config.init_std))
 
-
     def call(self, input_ids, positions=None, **more):
         """As `BertModel`."""
         if self.config.variant == "no_order":
