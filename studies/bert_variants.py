@@ -7,6 +7,7 @@ BERT. Letters: B batch, T length, D model, E embedding, V vocabulary.
 
 import tensorflow as tf
 
+from common.errors import UserError
 from modeling.attention.attend import Stream
 from modeling.attention.plain import PlainKeys
 from modeling.attention.positions import sinusoid_table
@@ -66,9 +67,14 @@ class UntiedHead(BertLanguageModelHead):
         super().build(input_shape)
 
     def call(self, hidden, table):
-        """[..., D] -> logits float32 [..., V]; `table` is not read."""
+        """[B, P, D] -> logits float32 [B, P, V]; `table` is not read."""
         del table
-        return super().call(hidden, self.decoder)
+        hidden = super().transform(hidden)
+        return tf.einsum("bpe,ve->bpv", hidden, self.decoder) + self.bias
+
+    def transform(self, hidden):
+        """Refused: chunks of logits would read the word embeddings."""
+        raise UserError("an untied decoder has no --loss_chunk_size")
 
     def variable_paths(self) -> dict[str, str]:
         return super().variable_paths() | {"decoder/kernel": "decoder"}

@@ -10,6 +10,7 @@ from tf_keras.src import backend
 from common.errors import UserError
 from modeling.checkpoints.names import named_variables
 from modeling.encoders import registry
+from modeling.encoders.bert.heads import BertLanguageModelHead
 from modeling.heads.language_model import PretrainingModel
 from modeling.ops.context import LayerContext
 from studies import bert_variants, pretrain_variant
@@ -101,10 +102,11 @@ def test_an_untied_decoder_gets_the_gradient_of_the_logits(variant):
         loss, *_ = model.lm_loss(hidden, targets, weights)
     own, words = tape.gradient(loss, [model.lm_head.decoder, table])
     assert words is None and np.abs(own).max() > 0.1
-    wanted = model.lm_head.transform(hidden) @ tf.transpose(
-        model.lm_head.decoder
-    )
+    states = BertLanguageModelHead.transform(model.lm_head, hidden)
+    wanted = states @ tf.transpose(model.lm_head.decoder)
     np.testing.assert_allclose(model.lm_logits(hidden), wanted, atol=1e-5)
+    with pytest.raises(UserError, match="--loss_chunk_size"):
+        model.lm_loss(hidden, targets, weights, chunk_size=2)
 
 
 def test_word_embeddings_begin_wider_or_narrower(variant):
