@@ -1,5 +1,9 @@
 """Prose out of docstrings."""
 
+import ast
+import contextlib
+import pathlib
+
 from data.corpus import docstrings
 
 DOCSTRING = """Return the mean of an array.
@@ -77,3 +81,50 @@ def test_walk_sources_is_sorted_and_leaves_tests_out(tmp_path):
         (tmp_path / name).write_text("")
     names = [m for m, _ in docstrings.walk_sources(str(tmp_path), "p")]
     assert names == ["p", "p.b", "p.a.c"]
+
+
+NESTED = b"""
+if a:
+    def in_if(): "1"
+elif b:
+    def in_elif(): "2"
+else:
+    class InElse:
+        "3"
+try:
+    def in_try(): "4"
+except E:
+    def in_except(): "5"
+else:
+    def in_no_error(): "6"
+finally:
+    def in_finally(): "7"
+for x in (lambda: "none"), [y for y in z]:
+    async def in_for(): "8"
+else:
+    def after_for(): "9"
+with a as b:
+    match c:
+        case 1:
+            def in_case(): "10"
+while a:
+    def in_while():
+        "11"
+        @(lambda f: f)
+        def deeper(): "12"
+"""
+
+
+def test_definitions_are_found_wherever_a_statement_may_stand():
+    assert docstrings.docstrings_of(NESTED) == [str(i) for i in range(1, 13)]
+
+
+def test_statements_are_those_of_ast_walk_in_its_order():
+    folder = pathlib.Path(contextlib.__file__).parent
+    paths = sorted(folder.glob("c*.py"))
+    assert len(paths) > 10
+    for source in [NESTED, *(path.read_bytes() for path in paths)]:
+        tree = ast.parse(source)
+        kinds = ast.stmt | ast.mod | ast.excepthandler | ast.match_case
+        wanted = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+        assert docstrings._statements(tree) == wanted
