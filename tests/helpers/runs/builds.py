@@ -1,10 +1,16 @@
 """Small corpora and builds for the tests of the data factory."""
 
+import fcntl
+import shutil
+
 import numpy as np
 import sentencepiece
 
+from data import demo_corpus
+from data.corpus.options import DemoCorpusOptions
 from data.pretraining.build import build
 from data.pretraining.options import BuildOptions
+from tests.helpers import commands
 
 WORDS = (
     "the a of tower lamp river keeper market gate house stands lives turns "
@@ -24,6 +30,18 @@ def write_corpus(path, documents=40, seed=0, longest=9):
         lines.append("")
     path.write_text("\n".join(lines))
     return str(path)
+
+
+def put_demo_corpus(folder) -> None:
+    """What `python -m data.demo_corpus --max_megabytes=1` makes of no folder.
+
+    It is made once for all test processes; the command finds it finished.
+    """
+    place = commands.environment() / "demo_corpus"
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        demo_corpus.write_corpus(DemoCorpusOptions(str(place), 1.0))
+    shutil.copytree(place, folder)
 
 
 def train_spiece(folder, corpus, vocab_size=120):

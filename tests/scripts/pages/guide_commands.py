@@ -144,11 +144,12 @@ class World:
             shutil.copy(self._data / f"{split}.tsv", folder / "task")
 
     def _language_modeling(self, folder):
-        (folder / "OUT/corpus").mkdir(parents=True)
+        builds.put_demo_corpus(folder / "OUT/corpus")
         for name in ("train", "valid"):
             shutil.copy(self._text, folder / f"OUT/{name}.txt")
 
     def _pretraining(self, folder):
+        builds.put_demo_corpus(folder / "OUT/corpus")
         for split in ("train", "test"):
             for label in ("pos", "neg"):
                 reviews = folder / "aclImdb" / split / label

@@ -12,6 +12,7 @@ import pytest
 from scripts.pages import notebooks
 from tests.conftest import ROOT
 from tests.helpers import commands, languages, released
+from tests.helpers.runs import builds
 
 PAGES = sorted(notebooks.FOLDER.glob("*.md"))
 # The kernel: cells from standard input, in one namespace and one folder.
@@ -83,6 +84,7 @@ def test_a_bert_is_tuned_and_served(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    builds.put_demo_corpus(tmp_path / "out/corpus")
     shown = run(
         "finetune_bert", tmp_path, STEPS="16", WEIGHTS=str(weights), PORT=port
     )
@@ -114,6 +116,7 @@ def test_masks_are_those_that_the_model_obeys(tmp_path):
 
 @pytest.mark.slow
 def test_a_language_model_is_read_with_more_memory(tmp_path):
+    builds.put_demo_corpus(tmp_path / "out/corpus")
     shown = run(
         "language_model",
         tmp_path,
@@ -121,7 +124,6 @@ def test_a_language_model_is_read_with_more_memory(tmp_path):
         WARMUP="5",
         EVERY="10",
         MEMORIES="32",
-        MEGABYTES="1",
         NEW="8",
     )
     assert "bits_per_byte" in shown and "drawn 2" in shown
@@ -129,7 +131,8 @@ def test_a_language_model_is_read_with_more_memory(tmp_path):
 
 @pytest.mark.slow
 def test_two_replicas_and_the_lines_of_a_tpu(tmp_path):
-    shown = run("tpu", tmp_path, STEPS="10", REPLICAS="2", MEGABYTES="0.3")
+    builds.put_demo_corpus(tmp_path / "out/corpus")
+    shown = run("tpu", tmp_path, STEPS="10", REPLICAS="2")
     line = next(s for s in shown.splitlines() if "largest difference" in s)
     assert float(line.split()[-1]) < 1e-3
     assert "gcloud" in shown and "drawn 1" in shown
