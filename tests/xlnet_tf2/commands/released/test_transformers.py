@@ -67,24 +67,34 @@ def _python() -> str:
 
 
 @pytest.fixture(scope="module")
-def ask():
-    """Jobs -> answers of `tests/xlnet_tf2/commands/released/transformers_peer.py`."""
-    python = _python()
+def ask(tmp_path_factory):
+    """Jobs -> answers of `tests/xlnet_tf2/commands/released/transformers_peer.py`.
 
-    def run(jobs):
-        done = subprocess.run(
-            [python, str(PEER)],
-            input=json.dumps(jobs),
-            capture_output=True,
+    One process answers all: it imports torch and transformers once.
+    """
+    said = tmp_path_factory.mktemp("peer") / "stderr"
+    with (
+        open(said, "wb") as stderr,
+        subprocess.Popen(
+            [_python(), str(PEER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
-            check=False,
             env={k: v for k, v in os.environ.items() if "PYTHON" not in k}
             | {"HF_HUB_OFFLINE": "1"},
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout)
+        ) as peer,
+    ):
 
-    return run
+        def run(jobs):
+            print(json.dumps(jobs), file=peer.stdin, flush=True)
+            answer = peer.stdout.readline()
+            assert answer, said.read_text(errors="replace")[-3000:]
+            return json.loads(answer)
+
+        yield run
+        peer.stdin.close()
+        assert peer.wait() == 0
 
 
 @pytest.fixture(scope="module")

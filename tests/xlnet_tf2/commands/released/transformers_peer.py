@@ -1,7 +1,8 @@
 """Run by a Python with transformers: what it says of folders that we wrote.
 
-    PYTHON tests/xlnet_tf2/commands/released/transformers_peer.py < jobs.json > answers.json
+    PYTHON tests/xlnet_tf2/commands/released/transformers_peer.py < jobs.jsonl > answers.jsonl
 
+A line is a list of jobs, and is answered by a line with the list of their answers.
 Imports nothing of the project. A job has `folder`, `task` and `texts`; a text is
 a string or, for "ids" and "span", a pair.
 """
@@ -80,12 +81,15 @@ TASKS = {
 
 
 def main() -> None:
-    """Answers of all jobs; a job that fails says why."""
+    """Answers every line; a job that fails ends it, and says why."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # of the libraries
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
-    answers = [TASKS[job["task"]](job) for job in json.load(sys.stdin)]
-    json.dump(answers, sys.stdout)
+    for line in sys.stdin:
+        found = [TASKS[job["task"]](job) for job in json.loads(line)]
+        print(json.dumps(found), file=answers, flush=True)
 
 
 if __name__ == "__main__":
