@@ -155,7 +155,9 @@ def test_without_order_a_row_is_a_bag_of_words(variant):
 
 def test_variables_have_the_released_names(variant):
     plain = set(named_variables(variant("bert")))
-    for model_type in pretrain_variant.VARIANTS:
+    for model_type, (base, *_) in pretrain_variant.VARIANTS.items():
+        if base == "xlnet":
+            continue
         names = set(named_variables(variant(model_type)))
         if model_type.startswith("bert"):
             assert names - plain <= {"model/lm_loss/decoder/kernel"}
