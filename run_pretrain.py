@@ -54,6 +54,7 @@ def make_request(
     Raises:
       UserError: flags, data and files contradict each other.
     """
+    from training.jobs import first_weights
     from training.jobs import pretraining_job as jobs
     from training.run import TrainRequest
 
@@ -102,6 +103,7 @@ def make_request(
         flags=common_flags.all_flags(),
         notes=data.lines(options.train_batch_size),
         begin=data.copy_vocabulary,
+        warm_start=first_weights.warm_start(what, options, config, train),
     )
 
 

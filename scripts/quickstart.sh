@@ -36,7 +36,7 @@ run -m data.create_pretraining_data --input_glob="$OUT/corpus/pretrain.txt" \
 say "4/7 pretraining: two-stream permutation language model with memory"
 run run_pretrain.py --recipe=small_minutes --data_dir="$OUT/records" \
   --model_dir="$OUT/pretrain" --train_steps="$PRETRAIN_STEPS" \
-  --warmup_steps=$((PRETRAIN_STEPS / 9)) \
+  --warmup_steps=$((PRETRAIN_STEPS / 40)) \
   --iterations=50 --save_steps=300 --eval_steps=8
 
 CLASSIFIER=(run_classifier.py --task_name=tsv

@@ -10,11 +10,11 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling.attention.attend import Stream
 from modeling.attention.plain import PlainKeys
-from modeling.attention.positions import sinusoid_table
 from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.bert.heads import BertLanguageModelHead
 from modeling.encoders.bert.layer import BertAttention, BertLayer
+from modeling.encoders.bert.local_attention import sinusoids
 from modeling.ops import dropout, initializers
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import ACTIVATIONS, FeedForward
@@ -122,16 +122,6 @@ def _put_norm_first(block: BertLayer) -> None:
         name="ff",
         **common,
     )
-
-
-def sinusoids(count: int, width: int, deviation: float) -> tf.Tensor:
-    """float32 [count, width]: places 0, 1, ..., root mean square `deviation`.
-
-    Vaswani et al. 2017, section 3.5; sines, then cosines.
-    """
-    # Distances from the number of keys down to 0.
-    table = sinusoid_table(0, count - 1, width, "uni")[0]
-    return tf.reverse(table, [0]) * (2.0**0.5 * deviation)
 
 
 class PreNormBert(BertConfig):

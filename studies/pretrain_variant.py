@@ -3,8 +3,8 @@
     python -m studies.pretrain_variant --model_type=bert_pre_norm --data_dir=...
 
 Its flags are those of run_pretrain.py. The further values are encoders that
-differ from the released ones in one thing (`studies.bert_variants`,
-`studies.xlnet_variants`). The other commands do not read the folders of the former.
+differ from the released ones in one thing (`studies.bert_variants`). The other
+commands do not read their folders.
 """
 
 import dataclasses
@@ -12,8 +12,7 @@ import runpy
 
 from modeling.encoders.registry import ENCODERS
 
-# model_type -> the released kind, the class of its configuration and, of another
-# than BERT and ALBERT, that of its model
+# model_type -> the released kind, the class of its configuration
 VARIANTS = {
     "bert_pre_norm": ("bert", "studies.bert_variants:PreNormBert"),
     "bert_untied": ("bert", "studies.bert_variants:UntiedBert"),
@@ -22,22 +21,17 @@ VARIANTS = {
     "bert_no_order": ("bert", "studies.bert_variants:NoOrderBert"),
     "bert_sinusoids": ("bert", "studies.bert_variants:SinusoidsBert"),
     "albert_sinusoids": ("albert", "studies.bert_variants:SinusoidsAlbert"),
-    "xlnet_positions": (
-        "xlnet",
-        "studies.xlnet_variants:PositionsXLNet",
-        "studies.xlnet_variants:PositionsModel",
-    ),
 }
 
 
 def register() -> None:
     """Adds the rows of the variants to the encoders of this process."""
-    for model_type, (base, config, *model) in VARIANTS.items():
+    for model_type, (base, config) in VARIANTS.items():
         row = dataclasses.replace(
             ENCODERS[base],
             model_type=model_type,
             config=config,
-            model=(model or ["studies.bert_variants:VariantModel"])[0],
+            model="studies.bert_variants:VariantModel",
             hugging_face="",
         )
         if model_type == "bert_untied":

@@ -70,7 +70,14 @@ _SMALL = {
 RECIPES = {
     "small_minutes": Recipe(
         COMMAND,
-        _SMALL | {"train_steps": 900, "warmup_steps": 100},
+        _SMALL
+        | {
+            "train_steps": 900,
+            "warmup_steps": 20,
+            "learning_rate": 2e-3,
+            "init_attention": "local",
+            "init_output_bias": "unigram",
+        },
         {},
         "measured: docs/explanation/small_models.md",
     ),

@@ -32,6 +32,9 @@ class EncoderSpec:
     # "module" that reads the `state_dict` of its PyTorch release; "" = there is
     # none
     state_dict: str = ""
+    # "module:function" that gives a model first weights with which heads attend
+    # to their neighbours; "" = there is none
+    local_attention: str = ""
     # "module:class" of what makes logits of hidden states
     lm_head: str = "modeling.heads.language_model:LanguageModelHead"
     # "module:class" of what makes one vector of a row
@@ -68,6 +71,7 @@ ENCODERS = {
                 packed_rows=True,
             ),
             original=f"{_XLNET}.original",
+            local_attention=f"{_XLNET}.local_attention:attend_locally",
         ),
         EncoderSpec(
             model_type="bert",
@@ -77,6 +81,7 @@ ENCODERS = {
             hugging_face=f"{_BERT}.names:HuggingFace",
             config_file="config.json",
             capabilities=_ONE_STREAM,
+            local_attention=f"{_BERT}.local_attention:attend_locally",
             lm_head=f"{_BERT}.heads:BertLanguageModelHead",
         ),
         EncoderSpec(
@@ -87,6 +92,7 @@ ENCODERS = {
             hugging_face=f"{_BERT}.names:AlbertHuggingFace",
             config_file="config.json",
             capabilities=_ONE_STREAM,
+            local_attention=f"{_BERT}.local_attention:attend_locally",
             lm_head=f"{_BERT}.heads:BertLanguageModelHead",
         ),
         EncoderSpec(

@@ -1,5 +1,6 @@
-"""The initializer that a config asks for, as Keras serialises it."""
+"""The initializers that a config asks for, and where heads may look at first."""
 
+import numpy as np
 import tf_keras
 
 
@@ -25,3 +26,15 @@ def from_config(config, scale: float = 1.0) -> dict:
 def fresh(serialised: dict | str) -> tf_keras.initializers.Initializer:
     """A new initializer instance."""
     return tf_keras.initializers.get(serialised)
+
+
+def neighbour_distances(n_head: int, causal: bool = False) -> np.ndarray:
+    """int [N]: i - j, from the query i to the key j nearest to it, per head.
+
+    1, -1, 2, -2, ...: the token before, the one after, and so on; `causal`
+    has 1, 2, 3, ....
+    """
+    count = np.arange(n_head)
+    if causal:
+        return count + 1
+    return (count // 2 + 1) * np.where(count % 2, -1, 1)

@@ -43,7 +43,7 @@ def test_rows_of_the_study_differ_in_settings_alone():
         assert values["train_batch_size"] in (16, 32, 64), name
     records = {row.key: row.records for row in options.rows if row.records}
     single = [key for key, flags in records.items() if "max_span" in flags]
-    assert [key.endswith("single") for key in single] == [True] * 17
+    assert [key.endswith("single") for key in single] == [True] * 22
     kinds = {v["model_type"] for v in by_key.values()}
     known = {"bert", "albert", "modernbert", "xlnet"}
     assert kinds == known | set(pretrain_variant.VARIANTS)

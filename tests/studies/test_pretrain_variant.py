@@ -41,25 +41,6 @@ def test_no_other_command_reads_a_variant(records, tmp_path, model_type):
     assert known in other.stderr and "Traceback" not in other.stderr
 
 
-def test_a_folder_of_other_first_weights_is_that_of_an_xlnet(records, tmp_path):
-    out = tmp_path / "run"
-    sizes = [flag for flag in SIZES if "max_position" not in flag]
-    flags = [
-        f"--data_dir={records}",
-        f"--model_dir={out}",
-        *sizes,
-        "--d_head=4",
-    ]
-    kind = "--model_type=xlnet_positions"
-    done = commands.run("-m", "studies.pretrain_variant", *flags, kind)
-    assert done.returncode == 0, done.stderr
-    flags += [f"--init_checkpoint={out}", f"--model_dir={tmp_path / 'next'}"]
-    other = commands.run("run_pretrain.py", *flags)
-    assert other.returncode == 0, other.stderr
-    lines = (tmp_path / "next/losses.tsv").read_text().splitlines()
-    assert len(lines) == 3  # the names of the columns, two steps
-
-
 def test_its_flags_are_those_of_the_pretraining():
     done = commands.run("-m", "studies.pretrain_variant", "--rate=1")
     assert done.returncode == 1

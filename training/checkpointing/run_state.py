@@ -36,7 +36,8 @@ class RunState:
     # that checkpoint, or the one of a warm start, or None
     restored_from: str | None = None
     weights: Source | None = None  # of a warm start, and why these
-    notes: tuple[str, ...] = ()  # on what the checkpoint lacks, for the user
+    # on what the checkpoint lacks or `warm_start` changed, for the user
+    notes: tuple[str, ...] = ()
 
 
 def open_run(
@@ -47,7 +48,8 @@ def open_run(
     """Builds, then restores from `model_dir` or warm-starts.
 
     Precedence: the newest checkpoint of `model_dir`, `init_checkpoint`, random
-    weights. `warm_start` gives a model what `init_checkpoint` alone does not.
+    weights. `warm_start` changes the model of the latter two; it returns lines
+    for the user.
     Raises UserError: the batch does not divide, `model_dir` holds another
     model, or a checkpoint cannot be read.
     """
@@ -110,19 +112,22 @@ def _restore(
             rows = np.sort(learner.memory.own_rows())
             learner.memory.from_host(saved.read(rows))
         return int(optimizer.step.numpy()), path, None, tuple(notes)
-    if not options.init_checkpoint:
-        return 0, None, None, ()
-    start = resolve(
-        options.init_checkpoint, options.checkpoint_choice, options.init_part
-    )
-    restore_weights(strategy, learner.model, start, options.init_require)
+    start = None
+    if options.init_checkpoint:
+        start = resolve(
+            options.init_checkpoint,
+            options.checkpoint_choice,
+            options.init_part,
+        )
+        restore_weights(strategy, learner.model, start, options.init_require)
+    notes = ()
     with strategy.scope():
         if warm_start:
-            warm_start(learner.model)
+            notes = warm_start(learner.model)
         # The average starts where the weights do.
         for name, average in optimizer.averages.by_name.items():
             average.assign(learner.variables[name])
-    return 0, start.path, start, ()
+    return 0, start and start.path, start, tuple(notes)
 
 
 def _open_memory(path: str, wanted: RecurrentMemory):

@@ -28,7 +28,7 @@ def head_start(
     init_checkpoint: str | None,
     choice: str = AUTO,
 ) -> Callable:
-    """Model -> None: gives its head the values of another task's.
+    """Model -> (): gives its head the values of another task's.
 
     The checkpoint is the folder of its model, or of a run on several tasks.
     Raises UserError: there is no such model, or the tasks share no label.
@@ -51,7 +51,7 @@ def head_start(
     values = {n: v.numpy() for n, v in named_variables(other).items()}
     rows = _rows(spec.labels, other_spec.labels)  # [Y, Y of the other]
 
-    def start(model) -> None:
+    def start(model) -> tuple[()]:
         scope = encoder_of(model).scope
         for variable_name, variable in named_variables(model).items():
             if variable_name.startswith(scope):
@@ -65,6 +65,7 @@ def head_start(
                     f"in {folder}"
                 )
             variable.assign(value)
+        return ()
 
     return start
 

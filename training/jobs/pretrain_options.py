@@ -9,6 +9,9 @@ MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
 # See `data.pretraining.sampling.masking`.
 TARGET_ORDERS = ("random", "none", "forward")
+# First weights, see `training.jobs.first_weights`.
+FIRST_ATTENTION = ("random", "local")
+FIRST_BIAS = ("zeros", "unigram")
 # Flags of one objective -> the value that says nothing.
 _PERMUTATION = {"target_order": "random"}
 _MASKED = {
@@ -109,6 +112,19 @@ class PretrainOptions:
         "permutation_lm: the records' orders; none = targets see the "
         "context and not each other; forward = left to right.",
         choices=TARGET_ORDERS,
+    )
+
+    init_attention: str = setting(
+        "random",
+        "First weights of attention, without --init_checkpoint; local = every "
+        "head begins with one of the nearest tokens: xlnet, bert, albert.",
+        choices=FIRST_ATTENTION,
+    )
+    init_output_bias: str = setting(
+        "zeros",
+        "First bias of the vocabulary's logits, without --init_checkpoint; "
+        "unigram = the logarithm of the targets' frequencies in the records.",
+        choices=FIRST_BIAS,
     )
 
     def __post_init__(self):

@@ -129,6 +129,27 @@ def test_the_seed_alone_makes_the_weights(tmp_path):
     assert found[0].tobytes() == found[1].tobytes() != found[2].tobytes()
 
 
+def test_random_weights_are_changed_too(tmp_path):
+    """Where nothing is restored the averages begin with the changes as well."""
+    options = toy.run_options(tmp_path / "m")
+    optimizer = dataclasses.replace(options.optimizer, ema_decay=0.5)
+
+    def warm_start(model):
+        for variable in model.weights:
+            variable.assign(tf.fill(variable.shape, 0.25))
+        return ()
+
+    state = open_run(
+        classifier(), options.replace(optimizer=optimizer), warm_start
+    )
+    assert (state.start_step, state.restored_from) == (0, None)
+    assert state.weights is None and state.notes == ()
+    averages = state.learner.optimizer.averages.by_name
+    assert averages
+    for average in averages.values():
+        assert np.unique(average).tolist() == [0.25]
+
+
 def test_a_warm_start_is_read_changed_and_averaged(tmp_path):
     """In this order: averages begin where the weights do."""
     tf.keras.utils.set_random_seed(9)
@@ -145,9 +166,11 @@ def test_a_warm_start_is_read_changed_and_averaged(tmp_path):
             np.testing.assert_array_equal(ours, theirs)
         changed.append(model.weights[-1])
         changed[0].assign(tf.ones_like(changed[0]))
+        return ["one is changed"]
 
     state = open_run(classifier(), options, warm_start)
     assert len(changed) == 1 and state.start_step == 0
+    assert state.notes == ("one is changed",)
     assert state.restored_from == state.weights.path == start
     averages = state.learner.optimizer.averages.by_name
     assert averages
