@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.pretraining.options import BuildOptions
+from flags.recipes.pretrain_recipes import RECIPES
 from studies.kinds import search
 from studies.kinds import space as spaces
 from studies.kinds.registry import load, runner_of
@@ -332,9 +334,9 @@ SMALL = TINY | {
     "seq_len = 64": "seq_len = 16",
     "reuse_len = 32": "reuse_len = 8",
     "mem_len = [0, 64]": "mem_len = [0, 16]",
-    "warmup_steps = [30, 100, 200]": "warmup_steps = [1, 2]",
+    "warmup_steps = [20, 50, 100]": "warmup_steps = [1, 2]",
     "decay_steps = 150": "decay_steps = 1",
-    "warmup_steps = 100": "warmup_steps = 1",
+    "warmup_steps = 20": "warmup_steps = 1",
     "mem_len = 64": "mem_len = 16",
     "eval_steps = 16": "eval_steps = 2",
     "eval_batch_size = 16": "eval_batch_size = 4",
@@ -346,6 +348,15 @@ def test_the_file_of_the_project():
     assert type(options) is search.SearchOptions
     names = [s.name for s in options.space]
     assert len(names) == 8 and options.chosen_by.name == "loss"
+
+
+def test_the_reference_is_the_recipe_of_its_name():
+    options = load(study_file.path_of("recipe"), PLACES)
+    assert options.reference == "small_minutes"
+    wanted = dict(RECIPES["small_minutes"].flags)
+    assert wanted.pop("mask_beta") == BuildOptions("a", "b", "c").mask_beta
+    flags = options.pretrain.flags | options.records.flags
+    assert {name: flags.get(name) for name in wanted} == wanted
 
 
 def test_every_choice_is_accepted_by_its_command(parsed):
