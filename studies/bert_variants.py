@@ -14,7 +14,7 @@ from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.bert.heads import BertLanguageModelHead
 from modeling.encoders.bert.layer import BertAttention, BertLayer
-from modeling.encoders.bert.local_attention import sinusoids
+from modeling.encoders.bert.nearest_attention import sinusoids
 from modeling.ops import dropout, initializers
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import ACTIVATIONS, FeedForward

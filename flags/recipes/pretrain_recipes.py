@@ -75,7 +75,7 @@ RECIPES = {
             "train_steps": 900,
             "warmup_steps": 20,
             "learning_rate": 2e-3,
-            "init_attention": "local",
+            "init_attention": "nearest",
             "init_output_bias": "unigram",
         },
         {},

@@ -34,7 +34,7 @@ class EncoderSpec:
     state_dict: str = ""
     # "module:function" that gives a model first weights with which heads attend
     # to their neighbours; "" = there is none
-    local_attention: str = ""
+    nearest_attention: str = ""
     # "module:class" of what makes logits of hidden states
     lm_head: str = "modeling.heads.language_model:LanguageModelHead"
     # "module:class" of what makes one vector of a row
@@ -71,7 +71,7 @@ ENCODERS = {
                 packed_rows=True,
             ),
             original=f"{_XLNET}.original",
-            local_attention=f"{_XLNET}.local_attention:attend_locally",
+            nearest_attention=f"{_XLNET}.nearest_attention:attend_to_nearest",
         ),
         EncoderSpec(
             model_type="bert",
@@ -81,7 +81,7 @@ ENCODERS = {
             hugging_face=f"{_BERT}.names:HuggingFace",
             config_file="config.json",
             capabilities=_ONE_STREAM,
-            local_attention=f"{_BERT}.local_attention:attend_locally",
+            nearest_attention=f"{_BERT}.nearest_attention:attend_to_nearest",
             lm_head=f"{_BERT}.heads:BertLanguageModelHead",
         ),
         EncoderSpec(
@@ -92,7 +92,7 @@ ENCODERS = {
             hugging_face=f"{_BERT}.names:AlbertHuggingFace",
             config_file="config.json",
             capabilities=_ONE_STREAM,
-            local_attention=f"{_BERT}.local_attention:attend_locally",
+            nearest_attention=f"{_BERT}.nearest_attention:attend_to_nearest",
             lm_head=f"{_BERT}.heads:BertLanguageModelHead",
         ),
         EncoderSpec(

@@ -29,12 +29,14 @@ def fresh(serialised: dict | str) -> tf_keras.initializers.Initializer:
 
 
 def neighbour_distances(n_head: int, causal: bool = False) -> np.ndarray:
-    """int [N]: i - j, from the query i to the key j nearest to it, per head.
+    """int [ceil(N/2)]: i - j, from query i to the key j nearest to it, per head.
 
     1, -1, 2, -2, ...: the token before, the one after, and so on; `causal`
-    has 1, 2, 3, ....
+    has 1, 2, 3, .... The other heads have none: a model whose heads all begin
+    with a neighbour predicts tokens better and classifies texts worse
+    (docs/explanation/small_models.md).
     """
-    count = np.arange(n_head)
+    count = np.arange((n_head + 1) // 2)
     if causal:
         return count + 1
     return (count // 2 + 1) * np.where(count % 2, -1, 1)

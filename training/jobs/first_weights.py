@@ -33,23 +33,25 @@ def warm_start(
     Weights of a checkpoint are kept. `input_fn` gives the training batches.
     Raises UserError: the encoder has no such weights.
     """
-    local = what.init_attention == "local"
+    nearest = what.init_attention == "nearest"
     unigram = what.init_output_bias == "unigram"
-    if options.init_checkpoint or not (local or unigram):
+    if options.init_checkpoint or not (nearest or unigram):
         return None
-    attend_locally = spec_of(config.model_type).local_attention
-    if local and not attend_locally:
-        able = [n for n, row in ENCODERS.items() if row.local_attention]
+    attend_to_nearest = spec_of(config.model_type).nearest_attention
+    if nearest and not attend_to_nearest:
+        able = [n for n, row in ENCODERS.items() if row.nearest_attention]
         raise UserError(
-            f"--init_attention=local is for {' or '.join(able)}, found "
+            f"--init_attention=nearest is for {' or '.join(able)}, found "
             f"{config.model_type}; leave it out"
         )
 
     def start(model) -> list[str]:
         lines = []
-        if local:
-            resolve(attend_locally)(model.encoder)
-            lines.append("first weights  every head attends to a neighbour")
+        if nearest:
+            resolve(attend_to_nearest)(model.encoder)
+            lines.append(
+                "first weights  half of the heads attend to a neighbour"
+            )
         if unigram:
             batches = input_fn(
                 {"batch_size": options.train_batch_size, "start_step": 0}

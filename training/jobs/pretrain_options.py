@@ -10,7 +10,7 @@ OBJECTIVES = ("permutation_lm", "mlm")
 # See `data.pretraining.sampling.masking`.
 TARGET_ORDERS = ("random", "none", "forward")
 # First weights, see `training.jobs.first_weights`.
-FIRST_ATTENTION = ("random", "local")
+FIRST_ATTENTION = ("random", "nearest")
 FIRST_BIAS = ("zeros", "unigram")
 # Flags of one objective -> the value that says nothing.
 _PERMUTATION = {"target_order": "random"}
@@ -116,8 +116,8 @@ class PretrainOptions:
 
     init_attention: str = setting(
         "random",
-        "First weights of attention, without --init_checkpoint; local = every "
-        "head begins with one of the nearest tokens: xlnet, bert, albert.",
+        "First weights of attention, without --init_checkpoint; nearest = half of "
+        "the heads begin with one of the nearest tokens: xlnet, bert, albert.",
         choices=FIRST_ATTENTION,
     )
     init_output_bias: str = setting(

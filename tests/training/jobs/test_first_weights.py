@@ -22,7 +22,7 @@ V = 11
 SIZES = {"vocab_size": V, "d_model": 8, "n_layer": 1, "n_head": 2}
 XLNET = XLNetConfig(**SIZES, d_head=3, d_inner=5)
 BERT = BertConfig(**SIZES, d_inner=5, max_position_embeddings=9)
-LOCAL = {"init_attention": "local"}
+NEAREST = {"init_attention": "nearest"}
 UNIGRAM = {"init_output_bias": "unigram"}
 
 
@@ -71,8 +71,8 @@ def test_attention_is_that_of_the_encoder(config):
     model = PretrainingModel(config)
     bias = model.lm_head.bias.numpy()
     before = [v.numpy() for v in model.encoder.variables]
-    lines = start_of(LOCAL, config)(model)
-    assert lines == ["first weights  every head attends to a neighbour"]
+    lines = start_of(NEAREST, config)(model)
+    assert lines == ["first weights  half of the heads attend to a neighbour"]
     changed = [
         not np.array_equal(old, new)
         for old, new in zip(before, model.encoder.variables, strict=True)
@@ -81,7 +81,7 @@ def test_attention_is_that_of_the_encoder(config):
     np.testing.assert_array_equal(model.lm_head.bias, bias)
 
 
-@pytest.mark.parametrize("flag", [LOCAL, UNIGRAM], ids=str)
+@pytest.mark.parametrize("flag", [NEAREST, UNIGRAM], ids=str)
 def test_the_weights_of_a_checkpoint_stay(flag):
     assert start_of(flag)
     assert start_of(flag, init_checkpoint="other") is None
@@ -92,7 +92,7 @@ def test_encoders_without_it_are_named():
     with pytest.raises(
         UserError, match="is for xlnet or bert or albert, found modernbert"
     ):
-        start_of(LOCAL, modern)
+        start_of(NEAREST, modern)
     assert start_of(UNIGRAM, modern)
 
 
@@ -106,7 +106,7 @@ def test_a_run_begins_with_them_once(tmp_path):
             *(f"--model_dir={tmp_path / 'run'}", f"--train_steps={steps}"),
             *("--d_model=8", "--n_layer=1", "--n_head=2", "--d_head=4"),
             *("--d_inner=12", "--train_batch_size=4", "--mode=train"),
-            *("--init_attention=local", "--init_output_bias=unigram"),
+            *("--init_attention=nearest", "--init_output_bias=unigram"),
         )
         assert done.returncode == 0, done.stderr
         lines = (tmp_path / "run/losses.tsv").read_text().splitlines()

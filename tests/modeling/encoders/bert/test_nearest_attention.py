@@ -7,13 +7,13 @@ import tensorflow as tf
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
-from modeling.encoders.bert.local_attention import attend_locally
+from modeling.encoders.bert.nearest_attention import attend_to_nearest
 
 SIZES = {
     "vocab_size": 30,
     "d_model": 96,
     "n_layer": 2,
-    "n_head": 3,
+    "n_head": 6,
     "d_inner": 20,
     "max_position_embeddings": 48,
     "init_std": 0.05,
@@ -30,9 +30,9 @@ def model_of(kind):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_every_head_scores_its_neighbour_highest(kind):
+def test_half_of_the_heads_score_their_neighbour_highest(kind):
     model = model_of(kind)
-    attend_locally(model)
+    attend_to_nearest(model)
     x = model.embeddings.position_table  # [T, E]
     if model.mapping is not None:
         x = x @ model.mapping.kernel  # [T, D]
@@ -48,12 +48,25 @@ def test_every_head_scores_its_neighbour_highest(kind):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
+def test_the_other_heads_stay(kind):
+    plain, nearest = model_of(kind), model_of(kind)
+    attend_to_nearest(nearest)
+    for a, b in zip(
+        plain.applied_layers(), nearest.applied_layers(), strict=True
+    ):
+        for name in "qk":
+            old, new = (x.attention.kernels[name].numpy() for x in (a, b))
+            np.testing.assert_array_equal(old[:, 3:], new[:, 3:])
+            assert (old[:, :3] != new[:, :3]).all()
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
 def test_positions_keep_their_deviation_and_the_rest_stays(kind):
-    plain, local = model_of(kind), model_of(kind)
-    attend_locally(local)
-    table = local.embeddings.position_table.numpy()
+    plain, nearest = model_of(kind), model_of(kind)
+    attend_to_nearest(nearest)
+    table = nearest.embeddings.position_table.numpy()
     assert abs((table**2).mean() ** 0.5 - 0.05) < 1e-6
     changed = ("position_embedding", "/q/kernel", "/k/kernel")
     for name, value in named_variables(plain).items():
-        equal = np.array_equal(value, named_variables(local)[name])
+        equal = np.array_equal(value, named_variables(nearest)[name])
         assert equal != any(part in name for part in changed), name

@@ -1,11 +1,11 @@
-"""First weights with which every head attends to one of the nearest tokens.
+"""First weights with which half of the heads attend to one of the nearest tokens.
 
 A model with them leaves the unigram plateau sooner
 (docs/explanation/small_models.md). Letters: N heads, H head size, D model, E
 embedding.
 
 Positions begin as sinusoids p_i (E/2 frequencies w). Queries take H/2 of them turned
-by the head's distance o, keys the same as they are:
+by the head's distance o, keys take them as they are:
 
   q_i = g (sin w(i - o), cos w(i - o)),  k_j = g (sin w j, cos w j)
   q_i k_j = g^2 sum_w cos w(i - o - j), which is largest at j = i - o
@@ -21,36 +21,42 @@ from modeling.ops.initializers import neighbour_distances
 GAIN = 1.5  # g
 
 
-def attend_locally(encoder: BertModel) -> None:
-    """Sets positions and the kernels of queries and keys of every layer.
+def attend_to_nearest(encoder: BertModel) -> None:
+    """Sets positions, and the kernels of queries and keys in half of the heads.
 
-    The kernels keep nothing of their random values. With ALBERT they undo the
-    mapping from E to D first.
+    These keep nothing of their random values. With ALBERT they undo the mapping
+    from E to D first.
     """
     config = encoder.config
     table = encoder.embeddings.position_table
     table.assign(sinusoids(*table.shape, config.init_std))
-    kernels = turned_kernels(config.n_head, config.d_head, table.shape[1])
+    distances = neighbour_distances(config.n_head)
+    kernels = turned_kernels(distances, config.d_head, table.shape[1])
     if encoder.mapping is not None:
         inverse = np.linalg.pinv(encoder.mapping.kernel.numpy())  # [D, E]
         kernels = [np.einsum("de,enh->dnh", inverse, k) for k in kernels]
     for group in encoder.groups:
         for layer in group:
             for name, kernel in zip("qk", kernels, strict=True):
-                variable = layer.attention.kernels[name]
-                variable.assign(kernel.astype(np.float32))
+                variable = layer.attention.kernels[name]  # [D, N, H]
+                value = tf.convert_to_tensor(variable).numpy()
+                value[:, : len(distances)] = kernel
+                variable.assign(value)
 
 
 def turned_kernels(
-    n_head: int, d_head: int, width: int
+    distances: np.ndarray, d_head: int, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of queries and keys, [E, N, H] each; `width` is E, sines then cosines."""
+    """Of queries and keys, [E, heads, H] each, a head per distance.
+
+    `width` is E, sines then cosines.
+    """
     count = min(d_head, width) // 2
     column = np.arange(count)
     frequencies = 10000.0 ** (-2 * column / width)
     sine, cosine = column, width // 2 + column  # rows of the table's columns
-    query, key = np.zeros((2, width, n_head, d_head))
-    for head, distance in enumerate(neighbour_distances(n_head)):
+    query, key = np.zeros((2, width, len(distances), d_head))
+    for head, distance in enumerate(distances):
         angle = frequencies * distance
         key[sine, head, column] = GAIN
         key[cosine, head, count + column] = GAIN
