@@ -33,7 +33,8 @@ def attend_to_nearest(encoder: BertModel) -> None:
     distances = neighbour_distances(config.n_head)
     kernels = turned_kernels(distances, config.d_head, table.shape[1])
     if encoder.mapping is not None:
-        inverse = np.linalg.pinv(encoder.mapping.kernel.numpy())  # [D, E]
+        mapping = tf.convert_to_tensor(encoder.mapping.kernel).numpy()
+        inverse = np.linalg.pinv(mapping)  # [D, E]
         kernels = [np.einsum("de,enh->dnh", inverse, k) for k in kernels]
     for group in encoder.groups:
         for layer in group:
