@@ -77,8 +77,10 @@ def test_the_plateau_is_that_of_all_seeds_of_the_study():
         found[key, row["column"]].append(float(row["value"]))
 
     def spread(numbers, digits):
-        mean, deviation = statistics.mean(numbers), statistics.stdev(numbers)
-        return f"{mean:.{digits}f} ± {deviation:.{digits}f} ({len(numbers)})"
+        text = f"{statistics.mean(numbers):.{digits}f}"
+        if len(numbers) > 1:
+            text += f" ± {statistics.stdev(numbers):.{digits}f}"
+        return f"{text} ({len(numbers)})"
 
     rows = table("small_models", "plateau")
     assert len(rows) == len({key for key, _ in found}) >= 12
