@@ -113,7 +113,6 @@ class PretrainOptions:
         "context and not each other; forward = left to right.",
         choices=TARGET_ORDERS,
     )
-
     init_attention: str = setting(
         "random",
         "First weights of attention, without --init_checkpoint; nearest = half of "
