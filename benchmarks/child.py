@@ -16,11 +16,15 @@ import time
 from benchmarks.systems.workloads import Workload
 
 
-def peak_mb() -> float:
-    """Largest resident memory of this process so far, MB."""
+def status_mb(name: str) -> float:
+    """A field of this process's `/proc/self/status`, MB; 0 where there is none.
+
+    `VmHWM` is the largest resident memory so far. `RssFile` is the resident
+    part that maps files: the code of libraries.
+    """
     with open("/proc/self/status", encoding="ascii") as f:
         for line in f:
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
     return 0.0
 
@@ -43,7 +47,7 @@ def main() -> None:
     spec = json.loads(sys.argv[1])
     try:
         module = importlib.import_module(spec["module"])
-        imported, import_mb = time.perf_counter(), peak_mb()
+        imported, import_mb = time.perf_counter(), status_mb("VmHWM")
         step = module.build(Workload(**spec["workload"]), spec["options"])
         built = time.perf_counter()
         warm_up = []
@@ -77,7 +81,8 @@ def main() -> None:
             cpu_seconds=time.process_time() - cpu,
             loss=float(loss),
         )
-    say("done", peak_mb=peak_mb())
+    peak = status_mb("VmHWM")
+    say("done", peak_mb=peak, private_mb=peak - status_mb("RssFile"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ that is reversed every other round, and compares within rounds.
 
 Protocol: JSON lines. The child says `{"event": "ready"}` when it has built,
 compiled and warmed up; on "step" it answers `{"event": "step", "seconds": s,
-"cpu_seconds": c, "loss": x}`, on "stop" `{"event": "done", "peak_mb": m}`.
+"cpu_seconds": c, "loss": x}`, on "stop" `{"event": "done", "peak_mb": m,
+"private_mb": p}`.
 """
 
 import dataclasses
@@ -56,6 +57,9 @@ class Result:
       cpu_seconds: CPU seconds of each step, all threads.
       losses: of each step.
       peak_mb: largest resident memory of the process (VmHWM), MB.
+      private_mb: the same without the pages that map files. Those hold the code
+        of libraries; processes share them and the system can drop them. 0 where
+        the child does not give it.
       ready: what the child said about its start (seconds by phase).
       error: why it fell out, or None.
     """
@@ -66,6 +70,7 @@ class Result:
     cpu_seconds: list[float] = dataclasses.field(default_factory=list)
     losses: list[float] = dataclasses.field(default_factory=list)
     peak_mb: float = 0.0
+    private_mb: float = 0.0
     ready: dict = dataclasses.field(default_factory=dict)
     error: str | None = None
 
@@ -142,6 +147,7 @@ class Child:
             message = self._ask("stop", "done")
             if message:
                 self.result.peak_mb = message["peak_mb"]
+                self.result.private_mb = message.get("private_mb", 0.0)
         self.close()
 
     def close(self) -> None:
@@ -284,6 +290,7 @@ def _numbers(result: Result, gflop: float, peaks: dict) -> dict:
         "quartile_high_s": float(high),
         "cpu_s": float(np.median(result.cpu_seconds)),
         "peak_mb": result.peak_mb,
+        "private_mb": result.private_mb or None,
         "import_mb": result.ready.get("import_mb"),
         "first_loss": result.losses[0],
         "last_loss": result.losses[-1],
@@ -314,6 +321,7 @@ COLUMNS = (
     ("gflop_per_s", "GFLOP/s", "{:.0f}"),
     ("of_peak", "of peak", "{:.0%}"),
     ("peak_mb", "peak MB", "{:.0f}"),
+    ("private_mb", "private MB", "{:.0f}"),
     ("import_mb", "imports MB", "{:.0f}"),
     ("last_loss", "loss", "{:.4f}"),
 )

@@ -33,6 +33,8 @@ def test_systems_take_turns_and_are_compared():
     )
     assert slow["of_peak"] == slow["utilisation_float32"]
     assert 1 < slow["import_mb"] <= slow["peak_mb"]
+    # An interpreter maps at least one MB of libraries.
+    assert 1 < slow["private_mb"] < slow["peak_mb"] - 1
     text = harness.table([fast, slow])
     assert len(text.splitlines()) == 4
     assert len({len(line) for line in text.splitlines()}) == 1
