@@ -1,6 +1,10 @@
-"""The one exception that users see as a single line."""
+"""What users see as a single line: a fault, or a stop on request."""
 
+import signal
 import unicodedata
+
+# EX_TEMPFAIL of sysexits.h: the same command, later, goes on.
+TRY_AGAIN = 75
 
 
 def printable(text: str, kept: str = "") -> str:
@@ -32,3 +36,22 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+
+class Stopped(Exception):
+    """A training that stopped on request before its last step.
+
+    Its state is saved, the user has been told, and the same command resumes.
+    Commands exit with `status` (`flags.app.run`), so that a script does not go
+    on with weights that are half trained.
+
+    Attributes:
+      reason: the name of a signal, or else a text.
+      status: 128 + n after the signal n, as shells report it; otherwise 75.
+    """
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+        number = getattr(signal.Signals, reason, None)
+        self.status = TRY_AGAIN if number is None else 128 + number

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from common.errors import UserError, printable
+from common.errors import Stopped, UserError, printable
 from common.process import memory, terminal, tpu_build
 from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
@@ -26,7 +26,8 @@ def run(main: Callable[[], None]) -> None:
     A `UserError` and the faults of disks and files become one line on standard
     error and exit status 1; a wrong or unknown flag is absl's one line and exit
     status 1, too; surplus positional arguments are refused. Ctrl-C ends with
-    status 130, a closed pipe of the output silently.
+    status 130, a training that was stopped on request with that of `Stopped`, a
+    closed pipe of the output silently.
     """
 
     def call(argv: list[str]) -> None:
@@ -43,6 +44,9 @@ def run(main: Callable[[], None]) -> None:
             sys.stdout.flush()
         except KeyboardInterrupt:
             fail(_INTERRUPTED, 130)
+        except Stopped as stop:
+            sys.stdout.flush()
+            sys.exit(stop.status)
         except BrokenPipeError:
             _end_of_output()
         except Exception as e:

@@ -11,7 +11,7 @@ import orbit
 import tensorflow as tf
 
 from common import locks
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from training import strategy
 from training.checkpointing.best_checkpoint import begin_anew
 from training.checkpointing.checkpoints import write_config
@@ -82,6 +82,15 @@ class TrainResult:
     model: object
     trace_count: int  # traces of the host loop (1 unless shapes change)
     writes_files: bool  # this process is the chief
+
+    def or_stop(self) -> "TrainResult":
+        """The result of a training that is whole.
+
+        Raises Stopped: it was stopped on request.
+        """
+        if not self.finished:
+            raise Stopped(self.reason)
+        return self
 
 
 def run_training(request: TrainRequest) -> TrainResult:

@@ -8,7 +8,7 @@ import pytest
 COMMAND = """
 import signal
 from absl import flags as absl_flags
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from data.corpus.options import SentencePieceOptions
 from flags import app, flag_values, text_flags
 
@@ -27,6 +27,10 @@ def main():
         import logging
         for text in ("9 calls triggered tf.function retracing.", "kept"):
             logging.getLogger("tensorflow").warning(text)
+    if absl_flags.FLAGS.vocab_size in (22, 23):
+        print("saved")
+        at_22 = absl_flags.FLAGS.vocab_size == 22
+        raise Stopped("SIGTERM" if at_22 else "the time is over")
     print("ran")
 
 if __name__ == "__main__":
@@ -48,6 +52,14 @@ def run(*arguments):
 def test_a_good_command_runs():
     done = run(*GIVEN)
     assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
+@pytest.mark.parametrize("size, status", [(22, 143), (23, 75)])
+def test_a_training_that_is_stopped_is_no_success(size, status):
+    """A script does not go on with weights that are half trained."""
+    done = run(*GIVEN, f"--vocab_size={size}")
+    assert (done.returncode, done.stdout) == (status, "saved\n")
+    assert not done.stderr
 
 
 def test_traces_of_new_lengths_are_no_warning():

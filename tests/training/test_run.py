@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from tests.helpers.runs import toy
 from training import loop
 from training.checkpointing.memory_files import SavedMemory
@@ -245,6 +245,11 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
     assert not result.finished and result.reason == "SIGTERM"
     assert result.step == 4 and result.checkpoint.endswith("ckpt-4")
     assert "resumes from there" in lines[-1]
+    with pytest.raises(Stopped) as stop:
+        result.or_stop()
+    assert stop.value.status == 143
+    whole = train(toy.run_options(tmp_path, save_steps=0), 0.2)
+    assert whole.or_stop() is whole
     assert train(toy.run_options(tmp_path, save_steps=0), 0.2).step == 12
     train(toy.run_options(tmp_path / "b", save_steps=0), 0.2)
     assert log_of(tmp_path) == log_of(tmp_path / "b")

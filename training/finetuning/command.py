@@ -115,7 +115,7 @@ def _seeds(make, read, options: FinetuneOptions, exporter, say) -> Results:
         with graph_memory.released():  # before the next run has its own
             runs[seed] = prepare(make, exporter, say, **read(**changes)).run()
         if not runs[seed]:
-            return {}  # stopped on request, or a dry run
+            return {}  # a dry run
     summary = summarize(list(runs.values()))
     for line in summary_lines(summary):
         say(line)

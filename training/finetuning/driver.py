@@ -64,8 +64,6 @@ class Driver:
             model = newest = None
             if options.do_train:
                 model = self.train()
-                if model is None:
-                    return {}  # stopped on request; the same command goes on
                 newest = checkpoint_folder.newest_prefix(self.home)
             results: Results = {}
             if options.do_eval or options.do_predict or options.do_export:
@@ -76,7 +74,7 @@ class Driver:
         return results
 
     def train(self):
-        """The trained model, or None when it was stopped before the end."""
+        """The trained model. Raises Stopped: it was stopped on request."""
         task, options = self.task, self.options
         check_same_task(self.spec, self.home)
         # Without a checkpoint what is there is a dead run's.
@@ -113,8 +111,7 @@ class Driver:
             flags=self.flags,
             say=self.say,
         )
-        result = run_training(request)
-        return result.model if result.finished else None
+        return run_training(request).or_stop().model
 
     def use(self, model, newest: str | None) -> Results:
         """Evaluates, predicts and exports with the weights of the options.

@@ -72,8 +72,7 @@ def run(
     with locks.held(home) if trains else contextlib.nullcontext():
         if options.do_train:
             objective = build_objective(tasks, settings, options)
-            if not _train(tasks, settings, options, objective, flags, say):
-                return {}  # stopped on request; the same command goes on
+            _train(tasks, settings, options, objective, flags, say)
             split_heads(tasks, options, objective, say)
             # The tasks' folders are there for every process.
             strategy.wait_for_all(options.run.strategy)
@@ -188,8 +187,8 @@ def mixed_batches(
     return MixedBatches(tables, settings.lengths, order, seed, static)
 
 
-def _train(tasks, settings, options, objective, flags, say) -> bool:
-    """Trains to the end; False when it was stopped before."""
+def _train(tasks, settings, options, objective, flags, say) -> None:
+    """Trains to the end. Raises Stopped: it was stopped on request."""
     home, first = options.run.model_dir, next(iter(tasks.values()))
     spec = first.spec()
     batches = mixed_batches(tasks, settings, options)
@@ -214,7 +213,7 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
             best_higher=best.rpartition("/")[-1] not in LOWER_IS_BETTER,
         )
         make = _evaluators(tasks, objective)
-    result = loop.train(
+    loop.train(
         objective,
         batches.input_fn,
         run_options,
@@ -233,8 +232,7 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
         },
         flags=flags,
         say=say,
-    )
-    return result.finished
+    ).or_stop()
 
 
 def _evaluators(tasks: Tasks, objective: MultiTaskObjective):

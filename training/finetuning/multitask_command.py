@@ -31,7 +31,8 @@ def run(
 ) -> dict:
     """Does what the flags ask for.
 
-    Returns task -> split -> metrics; {} when a part was stopped.
+    Returns task -> split -> metrics; {} of a dry run. Raises Stopped: a part was
+    stopped on request.
     """
     export = exporter.export_model if exporter else None
     options = fields["options"]
@@ -67,8 +68,6 @@ def run_paper(
         fields = read(tasks=(task,), init_checkpoint=source, **folders)
         with graph_memory.released():  # before the next task has its own
             results[task] = alone(task, fields, export, say)
-        if not results[task]:
-            return {}
     return results
 
 

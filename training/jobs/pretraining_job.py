@@ -32,9 +32,12 @@ def train(
     baselines: dict[str, float],
     has_vocabulary: bool,
 ) -> loop.TrainResult:
-    """Trains and says what came of it and what to run next."""
-    result = run_training(request)
-    if result.writes_files and result.finished:
+    """Trains and says what came of it and what to run next.
+
+    Raises Stopped: the training was stopped on request.
+    """
+    result = run_training(request).or_stop()
+    if result.writes_files:
         _report(result, request, baselines)
         if has_vocabulary:
             _say_next(request)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tensorflow.python.framework import ops
 
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from tests.helpers.runs.classifier import (
@@ -124,7 +124,9 @@ class ToyRun:
         self.seed, self.ended = seed, ended
 
     def run(self):
-        return {"dev": {"f1": 10.0 * self.seed}} if self.ended else {}
+        if not self.ended:
+            raise Stopped("SIGTERM")
+        return {"dev": {"f1": 10.0 * self.seed}}
 
 
 @pytest.fixture
@@ -180,7 +182,8 @@ def test_every_seed_has_folders_of_its_own(tmp_path, prepared):
 def test_a_seed_that_is_stopped_ends_the_command(tmp_path, prepared):
     """The same command goes on with it: there is no summary of a part."""
     fields = seeds_of(tmp_path, 8)
-    assert commands.run(None, read_changes, fields, say=str) == {}
+    with pytest.raises(Stopped):
+        commands.run(None, read_changes, fields, say=str)
     assert [changes["seed"] for changes in prepared] == [8, 9]
     assert not (tmp_path / "model" / commands.SEEDS).exists()
 

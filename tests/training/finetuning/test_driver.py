@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from common.contract.task_spec import TaskSpec
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning import thresholds
 from data.finetuning.classifier.sets import THRESHOLD
@@ -34,6 +34,7 @@ from training.finetuning.driver import Driver
 from training.finetuning.sources import find_config
 from training.objectives import build as heads
 from training.reporting.eval_runner import EvaluationLog
+from training.run import TrainResult
 from training.run_options import OptimizerOptions, StrategyOptions
 
 RATES = {"dropout": 0.1, "dropatt": 0.2}
@@ -147,6 +148,19 @@ def test_training_again_keeps_the_threshold(
     with pytest.raises(KeyboardInterrupt):
         Driver(job, options, say=lambda line: None).run()
     assert TaskSpec.read(str(home)).data_options[THRESHOLD] == 0.3
+
+
+def test_a_training_that_is_stopped_is_not_evaluated(
+    tmp_path, spiece_model, monkeypatch
+):
+    owner, options = make_owner(
+        tmp_path, spiece_model, actions=("do_train", "do_eval")
+    )
+    stopped = TrainResult(4, False, "SIGHUP", {}, [], "c-4", None, 1, True)
+    monkeypatch.setattr(driver, "run_training", lambda _: stopped)
+    with pytest.raises(Stopped) as stop:
+        Driver(owner.load(), options, say=lambda line: None).run()
+    assert stop.value.status == 129
 
 
 def test_evaluations_after_the_best_one(tmp_path):

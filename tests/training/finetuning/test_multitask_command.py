@@ -106,7 +106,7 @@ def test_every_part_of_the_schedule_has_folders_of_its_own(
         assert own == {flag: f"{at}/{part}" for flag, at in folders.items()}
 
 
-def test_a_joint_run_that_is_stopped_ends_the_schedule(tmp_path, monkeypatch):
+def test_a_dry_run_of_the_joint_tasks_ends_the_schedule(tmp_path, monkeypatch):
     monkeypatch.setattr(multitask_command, "together", lambda *a: {})
     options = make_options(tmp_path, do_train=True)
     said = []

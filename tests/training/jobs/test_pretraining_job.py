@@ -4,12 +4,13 @@ import types
 
 import pytest
 
-from common.errors import UserError
+from common.errors import Stopped, UserError
 from common.vocabularies import vocabulary
 from tests.helpers import released
 from tests.helpers.runs import builds
 from training.jobs import pretraining_job
 from training.jobs.pretraining_job import loss_line
+from training.run import TrainResult
 from training.run_options import RunOptions
 
 
@@ -39,6 +40,15 @@ def check(tmp_path, spiece, monkeypatch):
         pretraining_job.check_vocabulary(found, options, False)
 
     return start
+
+
+def test_a_training_that_is_stopped_ends_the_command(monkeypatch):
+    """It says nothing of what to run next."""
+    stopped = TrainResult(4, False, "SIGTERM", {}, [], "c-4", None, 1, True)
+    monkeypatch.setattr(pretraining_job, "run_training", lambda _: stopped)
+    with pytest.raises(Stopped) as stop:
+        pretraining_job.train(None, {}, True)
+    assert stop.value.reason == "SIGTERM"
 
 
 def test_a_folder_with_another_file_names_the_build(tmp_path, check):

@@ -234,7 +234,7 @@ class CrossEncoder:
             outputs = split_run(self.task.run, fold.dev, scores)
             return {METRIC: self.task.run_ndcg(outputs)}
 
-        result = loop.train(
+        loop.train(
             self.objective,
             self._training_input(fold, strategy.seed),
             run,
@@ -242,12 +242,7 @@ class CrossEncoder:
             metric_fn=metric,
             must_match={"ranking": cache.key_text(self._key(fold, seed))},
             say=self.say,
-        )
-        if not result.finished:
-            raise UserError(
-                f"{folder}: stopped at step {result.step}; the same command "
-                "resumes"
-            )
+        ).or_stop()
         test_input, rows = self._candidates(fold.test)
         source = weights_to_read(run)
         self.say(source.line)
