@@ -17,6 +17,7 @@ import dataclasses
 import tensorflow as tf
 
 from modeling.attention import masks, plain
+from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes
 
 
@@ -55,42 +56,60 @@ class LocalKeys:
         n, batch, length, h = sizes(queries)
         width, blocks = self.mask.half, self.mask.blocks
         gap = blocks * width - length
-
-        def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
-            x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
-            x = tf.reshape(x, [n, batch, blocks + 2, width, h])
-            return tf.reshape(_with_neighbours(x), [n, -1, 3 * width, h])
-
-        rows = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
-        rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
-        near = neighbours(self.k), neighbours(self.v)
-        vectors = plain.attend(rows, *near, mask, *how)
+        if gap:
+            queries = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
+        rows = tf.reshape(queries, [n, -1, width, h])  # [N, B*C, W, H]
+        windows = Windows(batch, length, width)
+        vectors = plain.attend(rows, self.k, self.v, mask, *how, windows)
         vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
         return vectors[:, :, :length] if gap else vectors
 
 
-@tf.custom_gradient
-def _with_neighbours(x: tf.Tensor) -> tf.Tensor:
-    """[N, B, C + 2, W, H] -> [N, B, C, 3W, H]: each block with both others.
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """Each block of W rows with both others: see `plain.Windows`."""
 
-    The gradient is written out, because that of a slice writes every element
-    by itself:
+    batch: int | tf.Tensor  # B
+    length: int  # T
+    width: int  # W
 
-      concat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], 3)
+    def of(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, B, T, H] -> [N, B*C, 3W, H]; zeros beyond the ends."""
+        return _with_neighbours(x, width=self.width)
+
+    def total(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, B*C, 3W, H] -> [N, B, T, H], added in float32."""
+        blocks = -(-self.length // self.width)
+        n, _, _, h = sizes(x)
+        wide = tf.cast(x, tf.float32)
+        wide = tf.reshape(wide, [n, self.batch, blocks, 3, self.width, h])
+        return _sum_of_neighbours(wide, length=self.length, dtype=x.dtype)
+
+
+@fusion.compiled
+def _with_neighbours(x, width):
+    n, _, length, h = sizes(x)
+    blocks = -(-length // width)
+    gap = blocks * width - length
+    x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
+    x = tf.reshape(x, [n, -1, blocks + 2, width, h])
+    x = tf.concat([x[:, :, i : i + blocks] for i in range(3)], 3)
+    return tf.reshape(x, [n, -1, 3 * width, h])
+
+
+@fusion.compiled
+def _sum_of_neighbours(x, length, dtype):
+    """[N, B, C, 3, W, H] -> [N, B, T, H].
+
+    Shifted copies and a sum: the gradient of a slice would write every element
+    by itself.
     """
-    blocks = x.shape[2] - 2
-    parts = [x[:, :, i : i + blocks] for i in range(3)]
-
-    def gradient(upstream):
-        parts = tf.split(upstream, 3, 3)  # [N, B, C, W, H] each
-        none = tf.zeros_like(parts[0][:, :, :1])
-        shifted = [
-            tf.concat([none] * i + [part] + [none] * (2 - i), 2)
-            for i, part in enumerate(parts)
-        ]
-        return tf.add_n(shifted)
-
-    return tf.concat(parts, 3), gradient
+    n, batch, blocks, _, width, h = sizes(x)
+    none = tf.zeros_like(x[:, :, :1, 0])
+    before = tf.concat([x[:, :, 1:, 0], none], 2)
+    after = tf.concat([none, x[:, :, :-1, 2]], 2)
+    total = tf.cast(before + x[:, :, :, 1] + after, dtype)
+    return tf.reshape(total, [n, batch, blocks * width, h])[:, :, :length]
 
 
 def make_mask(

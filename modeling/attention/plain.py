@@ -9,6 +9,7 @@ Letters: B batch, T length, Q query rows, K keys, N heads, H head size.
 """
 
 import dataclasses
+from typing import Protocol
 
 import tensorflow as tf
 
@@ -20,6 +21,16 @@ from modeling.attention.relative import (
 )
 from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes, static_only
+
+
+class Windows(Protocol):
+    """Rows of a batch that are cut out of longer rows (`attention.local`)."""
+
+    def of(self, x: tf.Tensor) -> tf.Tensor:
+        """What is cut out of x."""
+
+    def total(self, x: tf.Tensor) -> tf.Tensor:
+        """The gradient of `of`: sums over the places that an element is at."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +95,7 @@ def attend(
     mask: tf.Tensor | None = None,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
+    windows: Windows | None = None,
 ) -> tf.Tensor:
     """dropout(softmax(scores)) v.
 
@@ -97,20 +109,30 @@ def attend(
       k, v: [N, B, K, H].
       mask: float32 [B or 1, Q or 1, K], added to the scores; None = nothing.
       seed, rate: see `AttendedKeys`.
+      windows: makes the keys and values of each row of the batch from k and v,
+        again in the backward pass, instead of keeping them; None = they are k
+        and v.
     """
     scale = q.shape[-1] ** -0.5
+    of = windows.of if windows else lambda x: x
+    total = windows.total if windows else lambda x: x
 
     @tf.custom_gradient
     def run(q, k, v):
-        p = probabilities(scores(q, k, mask), v.dtype)
+        p = probabilities(scores(q, of(k), mask), v.dtype)
         dropped = drop_probabilities(p, seed, rate=rate)
-        out = tf.matmul(dropped, v)  # [N, B, Q, H]
+        out = tf.matmul(dropped, of(v))  # [N, B, Q, H]
 
         def gradient(d_out):
-            d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate)
-            d_q = tf.matmul(d_scores, k) * tf.cast(scale, q.dtype)
+            with tf.control_dependencies([d_out]):
+                near = of(v)
+            d_scores, d_v = value_gradients(p, near, out, d_out, seed, rate)
+            with tf.control_dependencies([d_scores]):
+                near = of(k)
+            d_q = tf.matmul(d_scores, near) * tf.cast(scale, q.dtype)
             d_k = tf.matmul(d_scores, q, transpose_a=True)
-            return d_q, d_k * tf.cast(scale, k.dtype), d_v
+            d_k = total(d_k * tf.cast(scale, k.dtype))
+            return d_q, d_k, total(d_v)
 
         return out, gradient
 

@@ -25,14 +25,50 @@ def table(
     return tf.cos(angles), tf.sin(angles)
 
 
-@fusion.fused
-def rotate(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor) -> tf.Tensor:
-    """Turns x [N, B, T, H] by a `table` [B or 1, T, H], computed in float32.
+def heads(
+    product: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor
+) -> list[tf.Tensor]:
+    """[B, T, 3, N, H] -> turned queries and keys, values, each [N, B, T, H].
 
-    x1, x2 = split(x, 2)
-    concat([x1 cos - x2 sin, x2 cos + x1 sin])
+    By a `table` [B or 1, T, H], computed in float32. The plain form:
+
+      q, k, v = unstack(transpose(product, [2, 3, 0, 1, 4]))
+      turned(x) = x * cos + concat([-x2, x1]) * sin;  x1, x2 = split(x, 2)
+      turned(q), turned(k), v
+
+    One pass over memory in each direction; nothing but the table is kept.
     """
-    wide = tf.cast(x, tf.float32)
-    first, second = tf.split(wide, 2, -1)
-    turned = tf.concat([-second, first], -1)
-    return tf.cast(wide * cos + turned * sin, x.dtype)
+    dtype = product.dtype
+
+    @tf.custom_gradient
+    def run(product):
+        def gradient(*upstream):
+            # Casts inside of the compiled functions would be slower: they read
+            # an element of bfloat16 several times.
+            wide = [tf.cast(x, tf.float32) for x in upstream]
+            return _heads_back(*wide, cos, sin, dtype=dtype)
+
+        wide = tf.cast(product, tf.float32)
+        return _heads(wide, cos, sin, dtype=dtype), gradient
+
+    return run(product)
+
+
+@fusion.compiled
+def _heads(product, cos, sin, dtype):
+    q, k, v = tf.unstack(tf.transpose(product, [2, 3, 0, 1, 4]))
+    turned = [x * cos + _turned(x) * sin for x in (q, k)]
+    return [tf.cast(x, dtype) for x in (*turned, v)]
+
+
+@fusion.compiled
+def _heads_back(q, k, v, cos, sin, dtype):
+    """Gradients of queries, keys and values -> that of the product."""
+    q, k = (x * cos - _turned(x * sin) for x in (q, k))
+    product = tf.transpose(tf.stack([q, k, v]), [2, 3, 0, 1, 4])
+    return tf.cast(product, dtype)
+
+
+def _turned(x):
+    first, second = tf.split(x, 2, -1)
+    return tf.concat([-second, first], -1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes
 
 Kernel = tf.Tensor | tf.Variable
@@ -39,11 +40,7 @@ class Matmul:
         """
         product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
-        product = tf.reshape(product, [*sizes(product)[:2], *tail])
-        product = tf.transpose(
-            product, [2, 3, 0, 1, 4]
-        )  # [kernels, N, B, T, H]
-        return tf.unstack(product)  # the gradient of a stack is no copy
+        return heads_first(tf.reshape(product, [*sizes(product)[:2], *tail]))
 
     def joined(self, pieces: list, kernels: list) -> tf.Tensor:
         """[B, T_i, D] and kernels [D, N, H] -> [B, T, N*H of all].
@@ -85,6 +82,29 @@ class Matmul:
         if kernel.shape.rank == 2:
             return kernel
         return tf.reshape(kernel, [kernel.shape[0], -1])
+
+
+def heads_first(product: tf.Tensor) -> list[tf.Tensor]:
+    """[B, T, F, N, H] -> F tensors [N, B, T, H].
+
+    The plain form: unstack(transpose(product, [2, 3, 0, 1, 4])). The backward
+    pass stacks and transposes in one pass over memory.
+    """
+
+    @tf.custom_gradient
+    def run(product):
+        def gradient(*upstream):
+            return _heads_last(*upstream)
+
+        # What is unstacked is no copy.
+        return tf.unstack(tf.transpose(product, [2, 3, 0, 1, 4])), gradient
+
+    return run(product)
+
+
+@fusion.compiled
+def _heads_last(*heads):
+    return tf.transpose(tf.stack(heads), [2, 3, 0, 1, 4])
 
 
 class PreparedMatmul(Matmul):

@@ -92,10 +92,7 @@ class ModernBertLayer(ConfiguredLayer):
     ) -> list[tf.Tensor]:
         """Queries, keys (both turned) and values, [N, B, T, H] each."""
         product = context.matmul.project(x, self.qkv_kernel)
-        product = tf.transpose(product, [2, 3, 0, 1, 4])  # [3, N, B, T, H]
-        q, k, v = tf.unstack(product)
-        q = rotary.rotate(q, around.cos, around.sin)
-        return [q, rotary.rotate(k, around.cos, around.sin), v]
+        return rotary.heads(product, around.cos, around.sin)
 
     def attention_input(self, x):
         """What attention reads: norm(x), but x in the first layer."""

@@ -1,20 +1,76 @@
-"""Rotary positions by hand."""
+"""Rotary positions by hand, and their gradient."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from modeling.attention import rotary
 
+B, T, N, H = 2, 5, 3, 4
 
-def test_the_rotation_is_the_half_split_one():
-    cos, sin = rotary.table(tf.constant([1]), 4, 100.0)
-    x = tf.reshape(tf.constant([1.0, 2.0, 3.0, 4.0]), [1, 1, 1, 4])
-    a, b = 1.0, 0.1  # angles: 100^0, 100^(-2/4)
-    wanted = [
-        np.cos(a) - 3 * np.sin(a),
-        2 * np.cos(b) - 4 * np.sin(b),
-        3 * np.cos(a) + np.sin(a),
-        4 * np.cos(b) + 2 * np.sin(b),
-    ]
-    rotated = rotary.rotate(x, cos[tf.newaxis], sin[tf.newaxis])[0, 0, 0]
-    np.testing.assert_allclose(rotated, wanted, rtol=1e-5)
+
+def _half_split(x, positions, theta):
+    """The definition, element by element; x [..., T, H]."""
+    half = x.shape[-1] // 2
+    found = np.empty_like(x)
+    for row, place in enumerate(positions):
+        for m in range(half):
+            angle = place * theta ** (-m / half)
+            first, second = x[..., row, m], x[..., row, m + half]
+            cos, sin = np.cos(angle), np.sin(angle)
+            found[..., row, m] = first * cos - second * sin
+            found[..., row, m + half] = second * cos + first * sin
+    return found
+
+
+def _product(dtype="float32"):
+    rng = np.random.default_rng(0)
+    return tf.constant(rng.normal(size=[B, T, 3, N, H]), dtype)
+
+
+def test_queries_and_keys_turn_and_values_do_not():
+    positions = [0, 1, 2, 7, 3]
+    table = rotary.table(tf.constant([positions]), H, 100.0)
+    product = _product()
+    q, k, v = rotary.heads(product, *table)
+    wanted = product.numpy().transpose(2, 3, 0, 1, 4)
+    for found, x in ((q, wanted[0]), (k, wanted[1])):
+        np.testing.assert_allclose(
+            found, _half_split(x, positions, 100.0), rtol=1e-5, atol=1e-6
+        )
+    np.testing.assert_array_equal(v, wanted[2])
+
+
+def test_rows_of_a_batch_have_their_own_positions():
+    positions = np.array([[0, 1, 2, 3, 4], [5, 0, 1, 0, 9]])
+    product = _product()
+    found = rotary.heads(product, *rotary.table(tf.constant(positions), H, 9.0))
+    for row, places in enumerate(positions):
+        x = product.numpy()[row].transpose(1, 2, 0, 3)
+        np.testing.assert_allclose(
+            found[0][:, row], _half_split(x[0], places, 9.0), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_written_gradient_is_that_of_the_plain_form(dtype):
+    table = rotary.table(tf.range(T)[tf.newaxis], H, 100.0)
+    product = _product(dtype)
+    upstream = [tf.cast(_product()[:, :, i], dtype) * (i + 1) for i in range(3)]
+    upstream = [tf.transpose(x, [2, 0, 1, 3]) for x in upstream]
+
+    def plain(product):
+        x = tf.transpose(tf.cast(product, tf.float32), [2, 3, 0, 1, 4])
+        first, second = tf.split(x, 2, -1)
+        turned = x * table[0] + tf.concat([-second, first], -1) * table[1]
+        return tf.unstack(tf.cast(tf.concat([turned[:2], x[2:]], 0), dtype))
+
+    gradients = []
+    for function in (plain, lambda x: rotary.heads(x, *table)):
+        with tf.GradientTape() as tape:
+            tape.watch(product)
+            out = function(product)
+        gradients.append(tape.gradient(out, product, upstream))
+    assert gradients[1].dtype == dtype
+    found, wanted = (tf.cast(g, tf.float32) for g in gradients)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
