@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from modeling.attention import local, masks, plain
 from modeling.attention.attend import ALL
+from modeling.ops import fused as fusion
 
 N, B, H = 3, 2, 5
 
@@ -59,6 +60,53 @@ def test_blocks_equal_the_dense_mask(length, kind):
         found.append((out * rows, *tape.gradient(out, heads, upstream)))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("length", [12, 14])
+def test_compiled_windows_are_the_plain_ones(monkeypatch, dtype, length):
+    """Each block of 4 with both others; an element's sum is over its copies."""
+    windows = local.Windows(B, length, 4)
+    x = tf.cast(_heads(length, 5)[0], dtype)
+    blocks = -(-length // 4)
+    padded = np.pad(
+        tf.cast(x, tf.float32),
+        [[0, 0], [0, 0], [4, 4 * blocks - length + 4], [0, 0]],
+    )
+    wanted = np.stack(
+        [padded[:, :, 4 * i : 4 * i + 12] for i in range(blocks)], 2
+    ).reshape(N, -1, 12, H)
+    ones = tf.ones([N, B * blocks, 12, H], dtype)
+    copies = np.full(length, 3.0)
+    copies[:4] -= 1
+    copies[4 * (blocks - 1) :] -= 1
+    for least in (fusion.MIN_ELEMENTS, 1):
+        monkeypatch.setattr(fusion, "MIN_ELEMENTS", least)
+        run = tf.function(lambda x, y: (windows.of(x), windows.total(y)))
+        made, total = run(x, ones)
+        assert made.dtype == total.dtype == dtype
+        np.testing.assert_array_equal(tf.cast(made, tf.float32), wanted)
+        assert total.shape == x.shape
+        counted = tf.cast(total, tf.float32)[0, 0, :, 0]
+        np.testing.assert_array_equal(counted, copies)
+
+
+def test_windows_are_made_again_in_the_backward_pass(monkeypatch):
+    made = []
+    plain_form = local._with_neighbours
+
+    def counted(x, width):
+        made.append(x.shape[2])
+        return plain_form(x, width=width)
+
+    monkeypatch.setattr(local, "_with_neighbours", counted)
+    heads = _heads(12, 2)
+    with tf.GradientTape() as tape:
+        tape.watch(heads)
+        out = _attend_near(*heads, local.make_mask(B, 12, 3))
+    assert made == [12, 12]  # keys and values
+    tape.gradient(out, heads)
+    assert made == [12] * 4
 
 
 def test_no_tensor_has_the_square_of_the_length():

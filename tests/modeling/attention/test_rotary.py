@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.attention import rotary
+from modeling.ops import fused as fusion
 
 B, T, N, H = 2, 5, 3, 4
 
@@ -52,8 +53,13 @@ def test_rows_of_a_batch_have_their_own_positions():
         )
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_written_gradient_is_that_of_the_plain_form(dtype):
+def test_the_written_gradient_is_that_of_the_plain_form(
+    monkeypatch, dtype, compiled
+):
+    if compiled:
+        monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
     table = rotary.table(tf.range(T)[tf.newaxis], H, 100.0)
     product = _product(dtype)
     upstream = [tf.cast(_product()[:, :, i], dtype) * (i + 1) for i in range(3)]
@@ -65,12 +71,18 @@ def test_the_written_gradient_is_that_of_the_plain_form(dtype):
         turned = x * table[0] + tf.concat([-second, first], -1) * table[1]
         return tf.unstack(tf.cast(tf.concat([turned[:2], x[2:]], 0), dtype))
 
-    gradients = []
-    for function in (plain, lambda x: rotary.heads(x, *table)):
-        with tf.GradientTape() as tape:
-            tape.watch(product)
-            out = function(product)
-        gradients.append(tape.gradient(out, product, upstream))
-    assert gradients[1].dtype == dtype
-    found, wanted = (tf.cast(g, tf.float32) for g in gradients)
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    def values(function):
+        @tf.function(autograph=False)
+        def run(product):
+            with tf.GradientTape() as tape:
+                tape.watch(product)
+                out = function(product)
+            return *out, tape.gradient(out, product, upstream)
+
+        return run(product)
+
+    found = values(lambda x: rotary.heads(x, *table))
+    assert {x.dtype for x in found} == {tf.as_dtype(dtype)}
+    for x, wanted in zip(found, values(plain), strict=True):
+        x, wanted = tf.cast(x, tf.float32), tf.cast(wanted, tf.float32)
+        np.testing.assert_allclose(x, wanted, rtol=1e-6, atol=1e-6)
