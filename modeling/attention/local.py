@@ -59,7 +59,7 @@ class LocalKeys:
         if gap:
             queries = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
         rows = tf.reshape(queries, [n, -1, width, h])  # [N, B*C, W, H]
-        windows = Windows(batch, length, width)
+        windows = Windows(length, width)
         vectors = plain.attend(rows, self.k, self.v, mask, *how, windows)
         vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
         return vectors[:, :, :length] if gap else vectors
@@ -69,7 +69,6 @@ class LocalKeys:
 class Windows:
     """Each block of W rows with both others: see `plain.Windows`."""
 
-    batch: int | tf.Tensor  # B
     length: int  # T
     width: int  # W
 
@@ -82,7 +81,7 @@ class Windows:
         blocks = -(-self.length // self.width)
         n, _, _, h = sizes(x)
         wide = tf.cast(x, tf.float32)
-        wide = tf.reshape(wide, [n, self.batch, blocks, 3, self.width, h])
+        wide = tf.reshape(wide, [n, -1, blocks, 3, self.width, h])
         return _sum_of_neighbours(wide, length=self.length, dtype=x.dtype)
 
 

@@ -40,7 +40,7 @@ class Matmul:
         """
         product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
-        return heads_first(tf.reshape(product, [*sizes(product)[:2], *tail]))
+        return _heads_first(tf.reshape(product, [*sizes(product)[:2], *tail]))
 
     def joined(self, pieces: list, kernels: list) -> tf.Tensor:
         """[B, T_i, D] and kernels [D, N, H] -> [B, T, N*H of all].
@@ -84,7 +84,7 @@ class Matmul:
         return tf.reshape(kernel, [kernel.shape[0], -1])
 
 
-def heads_first(product: tf.Tensor) -> list[tf.Tensor]:
+def _heads_first(product: tf.Tensor) -> list[tf.Tensor]:
     """[B, T, F, N, H] -> F tensors [N, B, T, H].
 
     The plain form: unstack(transpose(product, [2, 3, 0, 1, 4])). The backward

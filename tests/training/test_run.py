@@ -249,8 +249,7 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
         result.or_stop()
     assert stop.value.status == 143
     whole = train(toy.run_options(tmp_path, save_steps=0), 0.2)
-    assert whole.or_stop() is whole
-    assert train(toy.run_options(tmp_path, save_steps=0), 0.2).step == 12
+    assert whole.or_stop().step == 12
     train(toy.run_options(tmp_path / "b", save_steps=0), 0.2)
     assert log_of(tmp_path) == log_of(tmp_path / "b")
 

@@ -66,7 +66,7 @@ def test_blocks_equal_the_dense_mask(length, kind):
 @pytest.mark.parametrize("length", [12, 14])
 def test_compiled_windows_are_the_plain_ones(monkeypatch, dtype, length):
     """Each block of 4 with both others; an element's sum is over its copies."""
-    windows = local.Windows(B, length, 4)
+    windows = local.Windows(length, 4)
     x = tf.cast(_heads(length, 5)[0], dtype)
     blocks = -(-length // 4)
     padded = np.pad(
