@@ -61,6 +61,21 @@ def pytest_runtest_setup(item):
         pytest.skip(_LATE)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """After a file of tests, what is left is no longer looked through.
+
+    TensorFlow keeps the graphs of a process. Late in a run of all tests a
+    collection passed over millions of objects, which took a second, and code
+    that ends a training asks for several (`modeling.ops.graph_memory`).
+    """
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Says how many did not, and what lies in the root now."""
     if names := config.stash.get(_LEFT, None):
