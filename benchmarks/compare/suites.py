@@ -19,6 +19,8 @@ LM_TORCH = "benchmarks.systems.lm_torch"
 LM_KERAS = "benchmarks.systems.lm_keras"
 ONNX = "benchmarks.systems.onnx_runtime"
 BFLOAT16 = {"precision": "mixed_bfloat16"}
+# Inference alone: the weights are in bfloat16 too, as in exports.
+STORED = {"precision": "bfloat16"}
 
 
 # The machine's matmul peak, measured in turn with the systems.
@@ -58,6 +60,16 @@ def compiled_pair(name: str, module: str, python: str) -> list[System]:
     ]
 
 
+def stored_systems(options: BenchOptions) -> list[System]:
+    """Models whose weights are kept in bfloat16: no call casts them."""
+    systems = [System("ours bfloat16 weights", OURS, STORED)]
+    if python := options.torch_python:
+        name = "HF torch.compile bfloat16 weights"
+        compiled = {"compile": True} | STORED
+        systems.append(System(name, TORCH, compiled, python))
+    return systems
+
+
 Suite = Callable[[BenchOptions], Iterator[tuple[Workload, list[System]]]]
 
 
@@ -81,8 +93,8 @@ def inference(options: BenchOptions):
         System("Model Garden XLA", GARDEN, {"jit": True}),
         System("Model Garden bfloat16", GARDEN, BFLOAT16),
     ]
-    workload = Workload("inference", layers=options.layers)
-    yield workload, systems + torch_systems(options)
+    systems += torch_systems(options) + stored_systems(options)
+    yield Workload("inference", layers=options.layers), systems
 
 
 def real_lengths(options: BenchOptions):
@@ -175,8 +187,12 @@ def encoders(options: BenchOptions):
         base = Workload(layers=options.layers, model_type=model_type)
         if model_type == "modernbert":
             base = base.replace(inner=MODERNBERT_INNER)
-        for kind in ("finetune", "inference"):
-            yield base.replace(kind=kind), systems + torch_systems(options)
+        all_systems = systems + torch_systems(options)
+        yield base.replace(kind="finetune"), all_systems
+        yield (
+            base.replace(kind="inference"),
+            all_systems + stored_systems(options),
+        )
 
 
 def small(options: BenchOptions):
@@ -209,6 +225,7 @@ def onnxruntime(options: BenchOptions):
     systems = [
         System("ours", OURS),
         System("ours bfloat16", OURS, BFLOAT16),
+        System("ours bfloat16 weights", OURS, STORED),
         System("ONNX Runtime", ONNX, {}, python),
         System("ONNX Runtime int8", ONNX, {"int8": True}, python),
     ]

@@ -18,6 +18,7 @@ from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.models.half_precision import in_bfloat16
 from modeling.models.long_document import LongDocument
 from training import strategy as strategy_lib
 from training.finetuning.ranking.vectors import EncoderVectors
@@ -78,13 +79,15 @@ def build(workload: Workload, options: dict):
 
     Args:
       workload: what is measured.
-      options: `jit`, `precision`, `deterministic`; `model_type` instead of
+      options: `jit`, `precision` (of inference also "bfloat16", the type
+        that the weights are kept in), `deterministic`; `model_type` instead of
         the workload's; `segments`, the length of segments that carry memory;
         `local_layers` instead of an encoder; `batches`: "padded", "packed",
         or by length.
     """
+    precision = options.get("precision", "float32")
     run = StrategyOptions(
-        precision=options.get("precision", "float32"),
+        precision="float32" if precision == "bfloat16" else precision,
         jit_compile=bool(options.get("jit")),
         deterministic=options.get("deterministic", True),
         seed=workload.seed,
@@ -156,8 +159,13 @@ def _inference(w: Workload, run: StrategyOptions, strategy, options):
     architecture = config(w, options)
     if segment:
         architecture = architecture.with_memory(segment)
+    make = functools.partial(
+        ClassificationModel, architecture, num_labels=w.labels
+    )
     with strategy.scope():
-        model = ClassificationModel(architecture, num_labels=w.labels)
+        model = make()
+        if options.get("precision") == "bfloat16":
+            model = in_bfloat16(make, model)
     read = LongDocument(model, segment) if segment else model
     if options.get("local_layers"):
         read = _local_layers(w)

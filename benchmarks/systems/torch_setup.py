@@ -10,11 +10,14 @@ def wrapper(options: dict) -> Callable:
     """What a model is called through; `options`: compile, precision.
 
     Under "mixed_bfloat16" that is `torch.autocast`, inside of which PyTorch
-    takes bfloat16 where its lists say so; parameters stay float32.
+    takes bfloat16 where its lists say so; parameters stay float32. Under
+    "bfloat16" the parameters themselves are cast, once.
     """
     torch.set_num_threads(os.cpu_count() or 1)
 
     def wrap(model):
+        if options.get("precision") == "bfloat16":
+            model = model.to(torch.bfloat16)
         call = torch.compile(model) if options.get("compile") else model
         if options.get("precision") != "mixed_bfloat16":
             return call

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 from benchmarks import long_rows
@@ -10,6 +11,7 @@ from benchmarks.compare.harness import System
 from benchmarks.systems import ours as system_ours
 from benchmarks.systems.workloads import Workload
 from flags.bench_flags import BenchOptions
+from modeling.models import half_precision
 
 TINY = Workload(
     layers=2,
@@ -51,6 +53,27 @@ def test_every_encoder_trains_and_answers(model_type, monkeypatch):
         workload = TINY.replace(kind=kind, model_type=model_type)
         step = system_ours.build(workload, {})
         assert np.isfinite([step(), step()]).all()
+
+
+def test_inference_with_weights_in_bfloat16(monkeypatch):
+    kept = []
+
+    def read(build, model):
+        kept.append(half_precision.in_bfloat16(build, model))
+        return kept[-1]
+
+    monkeypatch.setattr(system_ours, "in_bfloat16", read)
+    workload = TINY.replace(kind="inference", model_type="bert")
+    losses = []
+    for options in ({}, suites.STORED):
+        # The same weights: the first `build` of a process sets this seed.
+        tf_keras.utils.set_random_seed(workload.seed)
+        losses.append(system_ours.build(workload, options)())
+    np.testing.assert_allclose(*losses, rtol=0.02)
+    assert losses[0] != losses[1]
+    (model,) = kept
+    types = {v.dtype for v in model.variables if v.shape.rank > 1}
+    assert types == {tf.bfloat16}
 
 
 @pytest.mark.slow

@@ -40,7 +40,24 @@ def test_torch_joins_only_with_an_environment(tmp_path):
     ]
     assert not list(suites.onnxruntime(BenchOptions()))
     for _, systems in suites.onnxruntime(options):
-        assert [bool(s.python) for s in systems] == [False, False, True, True]
+        assert [bool(s.python) for s in systems] == [False] * 3 + [True] * 2
+
+
+def test_weights_in_bfloat16_are_for_inference_alone(tmp_path):
+    python = tmp_path / "python"
+    python.touch(mode=0o755)
+    options = BenchOptions(torch_python=str(python), quick=True)
+    for name in ("inference", "encoders", "onnxruntime", "finetune"):
+        for workload, systems in suites.SUITES[name](options):
+            stored = {
+                s.module
+                for s in systems
+                if s.options.get("precision") == "bfloat16"
+            }
+            wanted = {suites.OURS, suites.TORCH}
+            if name == "onnxruntime":
+                wanted = {suites.OURS}
+            assert stored == (wanted if workload.kind == "inference" else set())
 
 
 @pytest.mark.parametrize(
