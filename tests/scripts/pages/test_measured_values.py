@@ -55,6 +55,20 @@ def test_results_are_means_of_their_values(results, name, labels):
         assert row[4] == shown([runs[min(runs)] for runs in random]), row
 
 
+def test_five_seeds_are_means_of_their_values():
+    seeds = collections.defaultdict(list)
+    for row in values("results_five_seeds.tsv"):
+        seeds[row["task"], row["start"]].append(100 * float(row["value"]))
+    rows = table("results", "five_seeds")
+    assert [row[0] for row in rows] == ["AG News", "SST-2"]
+    for row, task in zip(rows, ("ag", "sst-2"), strict=True):
+        both = [seeds[task, start] for start in ("pretrained", "random")]
+        assert row[2:4] == [shown(numbers) for numbers in both]
+        gain = statistics.mean(both[0]) - statistics.mean(both[1])
+        error = sum(statistics.variance(x) / len(x) for x in both) ** 0.5
+        assert row[4] == f"{gain:+.1f} ± {error:.1f}"
+
+
 def test_released_weights_are_means_of_their_values(results):
     """Beside the pretrained rows of the second run."""
     seeds = collections.defaultdict(list)
