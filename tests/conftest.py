@@ -69,10 +69,15 @@ def pytest_runtest_teardown(item, nextitem):
     TensorFlow keeps the graphs of a process. Late in a run of all tests a
     collection passed over millions of objects, which took a second, and code
     that ends a training asks for several (`modeling.ops.graph_memory`).
+
+    Sockets that a library's client keeps until it is collected are no fault of
+    the next test.
     """
     result = yield
     if nextitem is None or nextitem.path != item.path:
-        gc.collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
         gc.freeze()
     return result
 
