@@ -86,6 +86,11 @@ def build(workload: Workload, options: dict):
         or by length.
     """
     precision = options.get("precision", "float32")
+    if precision == "bfloat16" and workload.kind != "inference":
+        raise ValueError(
+            "precision `bfloat16` is of inference, received kind "
+            f"{workload.kind!r}: take `mixed_bfloat16`"
+        )
     run = StrategyOptions(
         precision="float32" if precision == "bfloat16" else precision,
         jit_compile=bool(options.get("jit")),

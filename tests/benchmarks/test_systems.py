@@ -74,6 +74,8 @@ def test_inference_with_weights_in_bfloat16(monkeypatch):
     (model,) = kept
     types = {v.dtype for v in model.variables if v.shape.rank > 1}
     assert types == {tf.bfloat16}
+    with pytest.raises(ValueError, match="is of inference, received kind"):
+        system_ours.build(TINY.replace(kind="finetune"), suites.STORED)
 
 
 @pytest.mark.slow
