@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing and passes the tests.
-#   bash scripts/test.sh            the default tier (6 to 13 minutes on 2 cores)
-#   bash scripts/test.sh --all      the slow tier too
-#   bash scripts/test.sh --rest     the slow tier, and of the default tier what
-#                                   needs the reference folder
-#   bash scripts/test.sh [pytest arguments]
+#   bash scripts/test.sh            the default tier (2 to 4 minutes on 2 cores)
+#   bash scripts/test.sh --long     the long tests too (7 to 13 minutes)
+#   bash scripts/test.sh --all      all that run without help (hours)
+#   bash scripts/test.sh --rest     what --long skips without the reference folder,
+#                                   then the slow tier
+#   bash scripts/test.sh [--long | --all | --rest] [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
@@ -12,11 +13,14 @@ cd "$(dirname "$0")/.."
 # shellcheck disable=SC2086
 setup requirements-dev.txt ${EXTRA_REQUIREMENTS:-}
 
-all=0
-default="not slow and not bench"
+slow=0
+tier="default tier"
+marks="not slow and not bench"
 case "${1:-}" in
-  --all) all=1; shift ;;
-  --rest) all=1; default="shared and $default"; shift ;;
+  --long) tier="default tier and long tests"; shift ;;
+  --all) tier="default tier and long tests"; slow=1; shift ;;
+  --rest) tier="of the reference folder"; marks="shared and $marks"; slow=1; shift ;;
+  *) marks="$marks and not long" ;;
 esac
 
 say "formatting and lint"
@@ -31,11 +35,10 @@ if [ "${1:-}" != --collect-only ]; then
   export XLNET_FORKS
 fi
 
-say "tests: default tier"
 # In CI one more try tells load from a fault; the summary names what needed
 # it.
 again=()
-[ "$all" = 0 ] || again=(--reruns 1 -rR)
+[ "$slow" = 0 ] || again=(--reruns 1 -rR)
 failed=0
 # tests ARGUMENTS: notes a failure and goes on; an interrupt (2) ends all.
 tests() {
@@ -44,22 +47,22 @@ tests() {
   [ "$status" != 2 ] || exit 2
   [ "$status" = 0 ] || failed=1
 }
-tests -m "$default" "${again[@]}" "$@"
-if [ "$all" = 1 ]; then
-  # These start processes and kill them. A process keeps what it has compiled,
-  # 10 GB in the end: so new ones for every part. The parts take turns in being
-  # the first: where time ends before all have run (XLNET_SLOW_UNTIL), another
-  # commit runs what this one leaves out.
-  parts=(tests/training tests/modeling tests/serving others)
-  others=("${parts[@]:0:3}")
-  turn=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-  [ $# = 0 ] || { parts=(others) others=(); }
+say "tests: $tier"
+tests -m "$marks" "${again[@]}" "$@"
+if [ "$slow" = 1 ]; then
+  # These start processes and kill them. A process keeps what it has compiled: so
+  # new ones for every part.
+  order=$("$PY" -m tools.tiers)
+  [ $# = 0 ] || order="$*"
+  mapfile -t parts <<<"$order"
   for i in "${!parts[@]}"; do
-    part=${parts[(turn + i) % ${#parts[@]}]}
-    say "tests: slow tier, $part"
-    chosen=("$part")
-    [ "$part" != others ] || chosen=("${others[@]/#/--ignore=}")
-    tests -m "slow and not bench" "${again[@]}" "${chosen[@]}" "$@"
+    if [ "$(date +%s)" -ge "${XLNET_SLOW_UNTIL:-9999999999}" ]; then
+      say "NOT RUN: slow tier, parts $((i + 1)) to ${#parts[@]} (XLNET_SLOW_UNTIL)"
+      break
+    fi
+    say "tests: slow tier, part $((i + 1)) of ${#parts[@]}"
+    read -ra part <<<"${parts[i]}"
+    tests -m "slow and not bench" "${again[@]}" "${part[@]}"
   done
 fi
 exit "$failed"

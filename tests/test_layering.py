@@ -12,6 +12,7 @@ MODULES = {layers.module_name(path) for path in FILES}
 TEST_FILES = [*layers.ROOT.glob("tests/**/test_*.py")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", layers.CHECKS, ids=lambda c: c.__name__)
 def test_the_product_keeps_the_rule(check):
     wrong = [

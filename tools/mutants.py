@@ -5,8 +5,9 @@
     python -m tools.mutants --only=mask-polarity,fold-part-one-seed
 
 One mistake at a time is planted in a copy of the working tree; the tests that
-should find it run first (default tier, up to the first failure), then, unless
-`--nowide`, the others of its area. What found a mistake must pass without it.
+should find it run first (all but slow ones, up to the first failure), then,
+unless `--nowide`, the others of its area. What found a mistake must pass without
+it.
 Results are kept in `results.json`: an entry is run again when the mistake, its
 source file or the test that found it changed, one that survived when any test
 file changed. `results.md` is the table. Status 1 when a mistake survived that

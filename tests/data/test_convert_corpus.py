@@ -91,6 +91,7 @@ def test_keys_of_tables_and_formulas_are_no_titles(tmp_path):
     assert found == (1, "Key: G\n= Goals; A =\nGames\nIt is.\n\n")
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_the_600_articles_of_wikitext_2(tmp_path, shared):
     packed = shared / "data" / "lm" / "wikitext-2" / "train.txt.xz"

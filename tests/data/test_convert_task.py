@@ -84,6 +84,7 @@ def test_squad_and_race(tmp_path):
     assert read(second) == [[" ".join(words[:12])]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments,message",
     [

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.helpers.runs import builds
 
@@ -13,6 +15,7 @@ def call(*arguments):
     )
 
 
+@pytest.mark.long
 def test_build_and_inspect(tmp_path):
     corpus = builds.write_corpus(tmp_path / "corpus.txt")
     model = builds.train_spiece(tmp_path, corpus)

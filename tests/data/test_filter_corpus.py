@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.data.corpus.toy_texts import corpus_with_every_reason, write
 
 
+@pytest.mark.long
 def test_dry_run_shows_examples_and_writes_nothing(tmp_path):
     documents, _ = corpus_with_every_reason()
     path = write(tmp_path / "in.txt", documents)

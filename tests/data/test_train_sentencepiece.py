@@ -106,6 +106,7 @@ def test_threads_are_a_setting_and_the_training_is_shown(text, tmp_path, capfd):
         options(text, tmp_path, num_threads=0)
 
 
+@pytest.mark.long
 def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):
     for uncased, keep in ((False, False), (True, False), (True, True)):
         prefix = tmp_path / f"{uncased}{keep}"
@@ -216,6 +217,7 @@ def test_bad_options(text, tmp_path, changes, message):
         options(text, tmp_path, **changes)
 
 
+@pytest.mark.long
 def test_the_command_prints_one_line_for_an_error(tmp_path):
     done = subprocess.run(
         [

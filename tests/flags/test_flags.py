@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from flags import other_names
 from tests.helpers import layers
 
@@ -126,6 +128,7 @@ def test_every_command_tells_names_of_other_programs():
             assert f"--{name} is a flag of {whose}; here: {instead}" in line
 
 
+@pytest.mark.long
 def test_settings_that_are_flags_are_built():
     """A class whose settings have flags is made from them somewhere."""
     calls = {"define": set(), "build": set()}
@@ -144,6 +147,7 @@ def test_settings_that_are_flags_are_built():
     assert classes <= calls["build"]
 
 
+@pytest.mark.long
 def test_every_flag_is_read():
     reads = set()
     for path in layers.source_files():

@@ -99,6 +99,7 @@ def _check(case, run):
         np.testing.assert_allclose(value, wanted, atol=2e-4, rtol=2e-4)
 
 
+@pytest.mark.long
 @settings(
     max_examples=8,
     deadline=None,

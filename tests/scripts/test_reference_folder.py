@@ -3,6 +3,8 @@
 import ast
 import pathlib
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.helpers import layers
 
@@ -28,6 +30,7 @@ def places(tree: ast.Module) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_only_the_fixture_gives_the_folder():
     found = {
         f"{path.relative_to(HERE)}:{line}"

@@ -32,7 +32,7 @@ def test_marks_of_plugins_are_known_without_them():
     text = (conftest.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     options = tomllib.loads(text)["tool"]["pytest"]["ini_options"]
     known = {line.partition(":")[0] for line in options["markers"]}
-    assert {"slow", "bench", "xdist_group"} <= known
+    assert {"long", "slow", "bench", "xdist_group"} <= known
 
 
 _SHARING = """
@@ -48,6 +48,7 @@ def test_it(made, i):
 """
 
 
+@pytest.mark.long
 def test_a_fixture_of_a_module_is_made_in_one_process(tmp_path):
     """Two processes made the models of every slow module, for no error."""
     hook = "from tests.conftest import pytest_collection_modifyitems\n"

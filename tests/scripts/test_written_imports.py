@@ -93,6 +93,7 @@ def tracked() -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_every_import_names_what_exists():
     wrong, read = [], 0
     for name in tracked():

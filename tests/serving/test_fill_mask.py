@@ -72,6 +72,7 @@ def letters():
     return lm, fill.Hidden(ids, np.array([1, 3]))
 
 
+@pytest.mark.long
 def test_a_given_filling_has_its_chain_and_what_it_would_be_without(letters):
     lm, hidden = letters
     options = FillOptions(
@@ -100,6 +101,7 @@ def test_a_given_filling_has_its_chain_and_what_it_would_be_without(letters):
     )
 
 
+@pytest.mark.long
 def test_what_is_said_of_a_found_filling_is_of_that_filling(letters):
     """Not of what stood in the hidden places before."""
     lm, hidden = letters

@@ -20,6 +20,7 @@ from tests.serving.generation.asked_models import Pieces, asked
 WORDS = ["<eos>", "a", "b", "<unk>"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("allow_unk", [False, True])
 def test_a_left_to_right_model_goes_on_with_a_line(monkeypatch, allow_unk):
     """After the priming lines, until the line ends or the most tokens."""

@@ -59,6 +59,7 @@ def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
     assert np.std(own) > 0.1  # pieces differ; one would not stand out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rule, line_end, context, tokens, pieces",
     [

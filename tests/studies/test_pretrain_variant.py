@@ -26,6 +26,7 @@ def records(tmp_path_factory):
     return folder / "data"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", ["bert_pre_norm", "albert_sinusoids"])
 def test_no_other_command_reads_a_variant(records, tmp_path, model_type):
     out = tmp_path / "run"

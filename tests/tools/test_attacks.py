@@ -72,6 +72,7 @@ def test_the_table_holds_the_attacks_that_were_tried():
     assert len(ATTACKS) == 69  # no name twice
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ANSWERED)
 def test_an_attack_gets_its_status_and_is_closed(served, name):
     attack = ATTACKS[name]
@@ -87,6 +88,7 @@ def test_an_attack_gets_its_status_and_is_closed(served, name):
     assert ask(served.port) == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEFT)
 def test_what_waits_for_an_attacker_is_little(served, name):
     """Of its head, of what it pipelines; and a neighbour is answered."""

@@ -69,6 +69,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.long
 def test_a_failure_a_hang_and_a_crash_are_told_apart(tmp_path):
     (tmp_path / "test_a.py").write_text(
         "import os, time\n"

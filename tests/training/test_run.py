@@ -92,6 +92,7 @@ def test_one_trace_one_line_per_step_and_files(one_replica):
     assert record["should_match"]["replicas"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -124,6 +125,7 @@ def test_replicas_and_micro_batches_give_the_losses_of_one(
         np.testing.assert_allclose(ours, theirs, atol=5e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -153,6 +155,7 @@ def test_a_crashed_run_goes_on_bit_for_bit(tmp_path, changes):
         assert ours.tobytes() == theirs.tobytes()
 
 
+@pytest.mark.long
 def test_another_number_of_replicas_keeps_the_memory(tmp_path, one_replica):
     lines = []
     with pytest.raises(Crash):
@@ -167,6 +170,7 @@ def test_another_number_of_replicas_keeps_the_memory(tmp_path, one_replica):
     assert any("`replicas` wanted 4, found 1" in line for line in lines)
 
 
+@pytest.mark.long
 def test_another_batch_size_needs_reset_memory(tmp_path):
     with pytest.raises(Crash):
         train(toy.run_options(tmp_path), 0.0, crash_after(8))
@@ -178,6 +182,7 @@ def test_another_batch_size_needs_reset_memory(tmp_path):
     assert train(smaller.replace(train_steps=14)).step == 14
 
 
+@pytest.mark.long
 def test_saving_beside_the_steps_changes_nothing(tmp_path, one_replica):
     options = toy.run_options(tmp_path, async_save=True, save_steps=2)
     with pytest.raises(Crash):
@@ -233,6 +238,7 @@ def test_odd_batch_with_two_directions_is_refused(tmp_path):
     assert not os.path.exists(tmp_path / "run.json")
 
 
+@pytest.mark.long
 def test_sigterm_saves_within_one_host_loop(tmp_path):
     lines = []
 
@@ -254,6 +260,7 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
     assert log_of(tmp_path) == log_of(tmp_path / "b")
 
 
+@pytest.mark.long
 def test_a_closed_terminal_saves_and_nohup_goes_on(tmp_path):
     def say(line):
         if line.startswith("step 4/"):
@@ -336,6 +343,7 @@ def test_a_model_dir_of_another_model_or_data_is_refused(tmp_path):
         train(toy.run_options(tmp_path), objective=other)
 
 
+@pytest.mark.long
 def test_evaluation_uses_averaged_weights(tmp_path):
     def held_out(params):
         return toy.input_fn(params | {"start_step": 500}, steps=503)

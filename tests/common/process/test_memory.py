@@ -83,6 +83,7 @@ def test_readers_of_json_ask_for_room(monkeypatch, tmp_path):
         files.read_json_object(str(path), "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -155,6 +155,7 @@ def test_nobody_at_the_address(fake):
         assert "nobody answers at 127.0.0.1:no" in refusal(two)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_say_it_before_tensorflow_aborts(tmp_path, command):
     folder = fake_tpu.environment(tmp_path / "site", libtpu="0.0.52")

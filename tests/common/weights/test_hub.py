@@ -154,6 +154,7 @@ def read(folder):
         return f.read()
 
 
+@pytest.mark.long
 def test_a_broken_download_goes_on(server, tmp_path):
     server.cut = {"model.safetensors": (1, BLOCK + 9)}
     (folder,) = ask(server, tmp_path / "once", "hf://org/large")
@@ -161,6 +162,7 @@ def test_a_broken_download_goes_on(server, tmp_path):
     assert parts == [None, f"bytes={BLOCK}-"] and read(folder) == LARGE
 
 
+@pytest.mark.long
 def test_offline_the_cache_answers_if_all_is_there(server, tmp_path):
     paths = ["hf://org/sharded", "hf://org/model@v1", "hf://org/pickled"]
     online = ask(server, tmp_path, *paths[:2])

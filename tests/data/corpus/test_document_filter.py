@@ -57,6 +57,7 @@ def test_each_document_is_left_out_for_its_reason(tmp_path):
     assert total + found["kept"]["characters"] == found["characters"]
 
 
+@pytest.mark.long
 def test_workers_and_blocks_change_no_byte(tmp_path):
     documents, _ = corpus_with_every_reason()
     documents += [prose(i) for i in range(40, 70)] + [prose(50)]

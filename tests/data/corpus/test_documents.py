@@ -162,6 +162,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path):
         corpus.documents(corpus.BlockReader().read(block), block)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_build_of_bad_text_leaves_nothing_and_the_mended_text_builds(
     tmp_path, workers

@@ -45,6 +45,7 @@ def split_files(folder, name, sizes=(1,)):
     return str(out / "*.txt"), str(folder / f"{name}.txt")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(1,), (3, 1, 7)])
 def test_files_of_documents_give_the_bytes_of_one_file(folder, sizes):
     builds.run(folder, "first")

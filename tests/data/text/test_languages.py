@@ -83,6 +83,7 @@ def test_the_original_rule_loses_them_and_says_so(original, composed):
     assert ", 0 lose a mark" in composed[1][0]
 
 
+@pytest.mark.long
 def test_graph_ids_and_offsets_are_the_offline_ones(composed):
     tokenizer = Tokenizer(composed[0])
     graph = GraphTokenizer(tokenizer.vocabulary.content, tokenizer.settings)

@@ -136,6 +136,7 @@ def test_the_pieces_are_added_behind_and_change_no_other(unigram):
             assert unigram.extended(places.model).encode(line) == wanted
 
 
+@pytest.mark.long
 def test_an_export_keeps_both_vocabularies(unigram, tmp_path):
     content, settings = unigram.vocabulary.content, unigram.settings
     root, mask = tf.Module(), unigram.symbols.mask

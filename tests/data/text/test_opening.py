@@ -13,6 +13,7 @@ from data.text.tokenizer import Tokenizer
 from tests.helpers.runs import builds
 
 
+@pytest.mark.long
 def test_the_name_of_a_file_tells_its_kind(tmp_path):
     corpus = builds.write_corpus(tmp_path / "corpus.txt")
     offline = opening.open_tokenizer(builds.train_spiece(tmp_path, corpus))

@@ -78,6 +78,7 @@ def test_normalise_and_align_agree(variant, text):
     assert (np.diff(aligned.ends) >= 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_paths_agree_on_random_text(variant, spiece_model):
@@ -181,6 +182,7 @@ def test_digits_before_a_comma_are_encoded_on_their_own(spiece_model):
         assert split(whole) == [whole]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_spelt_spans_are_the_searched_ones(variant, spiece_model):

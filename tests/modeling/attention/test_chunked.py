@@ -51,6 +51,7 @@ def value_and_gradients(function, inputs, upstream):
     return y, *tape.gradient(y, inputs, upstream, unconnected_gradients="zero")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize("one_mask", [False, True])
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ class Reference:
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True)), kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", OTHERS)
 def test_the_formulas(encoding):
     """Three segments; the third reaches past the learned distances."""
@@ -166,6 +167,7 @@ def test_shaw_beyond_its_table(golden):
         memory = output.new_memory
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", OTHERS)
 def test_nothing_comes_from_the_future_or_past_the_segment(encoding):
     """One changed token moves what stands after it, and memory's readers."""

@@ -62,6 +62,7 @@ def test_blocks_equal_the_dense_mask(length, kind):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("length", [12, 14])
 def test_compiled_windows_are_the_plain_ones(monkeypatch, dtype, length):

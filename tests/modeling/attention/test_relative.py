@@ -65,6 +65,7 @@ def random(*shape):
     return tf.constant(RANDOM.normal(size=shape), tf.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("chosen", [False, True])
 def test_attention_and_its_written_gradient(chosen, directions):

@@ -183,6 +183,7 @@ def test_modernbert_has_no_class_for_another_pooling(options, tmp_path):
         _written(MODERN, tmp_path, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("summary_type", ["last", "first", "mean"])
 @pytest.mark.parametrize("use_proj", [False, True])
 def test_xlnet_says_how_it_pools(summary_type, use_proj, tmp_path):

@@ -83,6 +83,7 @@ def _compare(folder, name, tolerance=1e-5):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_logits_of_stored_folders(name):
     _compare(STORED / f"hf_{name}", name)
@@ -103,6 +104,7 @@ def test_logits_of_new_random_models(tmp_path, name, seed):
     _compare(tmp_path, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_round_trip_changes_no_bit(tmp_path, name):
     folder = STORED / f"hf_{name}"
@@ -135,6 +137,7 @@ def _heads_of_xlnet():
     return [heads.ENCODER, *allowed]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head", _heads_of_xlnet())
 def test_every_head_can_go_to_hf_and_back(tmp_path, head):
     """Our own weights; dropatt and the rest that theirs cannot say, too."""

@@ -75,6 +75,7 @@ def written(folder, form, tensors):
         shards(folder, TORCH, save_torch, tensors)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [TORCH, "legacy", "shards", H5])
 @pytest.mark.parametrize("name", FOLDERS)
 def test_forms_are_the_same_weights(tmp_path, name, form):

@@ -1,6 +1,7 @@
 """Our checkpoints beside the objects of a training."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig
@@ -12,6 +13,7 @@ SMALL_CONFIG = XLNetConfig(
 )
 
 
+@pytest.mark.long
 def test_native_survives_other_objects(tmp_path):
     """As training writes it: optimizer, step, memory beside the model."""
     model = PretrainingModel(SMALL_CONFIG, next_sentence=True)

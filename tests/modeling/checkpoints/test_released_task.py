@@ -107,6 +107,7 @@ def _compare(folder, name, tolerance=2e-5):
     np.testing.assert_allclose(logits, theirs, atol=tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KNOWN)
 def test_stored_heads_have_their_numbers(name):
     _compare(STORED / name, name)
@@ -143,6 +144,7 @@ def test_the_configuration_tells_the_task(name):
     assert released_task.head_in(folder) == spec.head
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_encoder_alone(name):
     """Every weight of it, whatever the head is."""

@@ -24,6 +24,7 @@ def tensors_of(prefix):
     }
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "name,head,dropped",

@@ -73,6 +73,7 @@ def test_a_missing_layer_is_named():
         tiling.grow(arrays, small.config, large)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "small, large",
     [

@@ -10,6 +10,7 @@ from tests.modeling.encoders.transformer_xl.toy_models import toy
 from tests.modeling.golden import golden_util, txl_golden
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_the_softmax_alone_gives_all_log_probabilities(golden):
     found = txl_golden.cases(golden)["units"]["adaptive"]

@@ -11,6 +11,7 @@ HEADS_CHECKPOINT = "xlnet_tiny_heads.ckpt"
 TASK_SCOPE = [("_goldtask", "")]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["finetune_nopad", "finetune_pad"])
 @pytest.mark.parametrize("kind", ["last", "first", "mean", "attn"])
@@ -52,6 +53,7 @@ def test_classification_and_regression(golden, name, kind, regression):
         golden_util.assert_gradients(renamed, expected)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_race(golden):
     data = golden_util.load(golden, "race_head")

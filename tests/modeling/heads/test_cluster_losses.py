@@ -9,6 +9,7 @@ from modeling.ops import fused
 from tests.modeling.encoders.transformer_xl.toy_models import toy
 
 
+@pytest.mark.long
 def test_clusters_write_their_gradients_into_one_table():
     """Nothing of the table's size stands beside it, and numbers are the same.
 
@@ -49,6 +50,7 @@ def test_clusters_write_their_gradients_into_one_table():
     assert "Softmax" in kinds and "InplaceSub" not in kinds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jit", [False, True])
 def test_no_token_is_left_out_whatever_the_clusters(jit):
     """All rows in one cluster, or none, in compiled form with static shapes."""

@@ -31,6 +31,7 @@ def row_of(states, pooling, layout, symbols):
     }[pooling]()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last"])
 @pytest.mark.parametrize("layout", CONFIGS)

@@ -17,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("name,segments,mapped,bi_data,fed", CASES)
 @pytest.mark.parametrize(
@@ -106,6 +107,7 @@ MODEL_CONFIG = XLNetConfig(
 IDS = np.random.default_rng(0).integers(0, 29, (4, 7)).astype(np.int32)
 
 
+@pytest.mark.long
 def test_chunked_lm_loss_equals_the_whole():
     model = PretrainingModel(MODEL_CONFIG)
     rng = np.random.default_rng(0)

@@ -66,6 +66,7 @@ def test_fit_evaluate_and_predict_take_dictionaries():
         model(rows, training=True)
 
 
+@pytest.mark.long
 def test_a_fitted_model_is_saved_and_comes_back(tmp_path):
     """As a folder (SavedModel) and as a `.keras` file."""
     rows, labels = make_rows(count=4)

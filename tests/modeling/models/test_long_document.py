@@ -53,6 +53,7 @@ def read(request):
     return options, reader, unknown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [4, 6, 7, 12, 20])
 def test_unknown_widths_give_what_known_ones_give(width, read):
     options, reader, unknown = read

@@ -53,6 +53,7 @@ def _arrays(output):
     return [np.asarray(x) for x in tf.nest.flatten(output) if x is not None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size,count",
     [
@@ -68,6 +69,7 @@ def test_parameter_counts(size, count):
         assert model.count_params() == count + 32000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("untie_r", [True, False])
 def test_config_round_trip_and_names(name, untie_r):
@@ -86,6 +88,7 @@ def test_config_round_trip_and_names(name, untie_r):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

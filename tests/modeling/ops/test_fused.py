@@ -88,6 +88,7 @@ def kernels(function: tf.types.experimental.ConcreteFunction) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("few", [False, True])
 def test_unknown_lengths_are_fused_where_few_are_expected(few):
     """One trace for all lengths, whose programs are compiled as they come."""

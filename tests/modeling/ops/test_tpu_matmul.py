@@ -34,6 +34,7 @@ def normal(seed, shape, dtype=tf.float32):
     return tf.cast(x, dtype)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_equal_to_einsum(case, dtype):

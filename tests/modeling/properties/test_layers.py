@@ -82,6 +82,7 @@ def name(value):
     return type(value).__name__ if hasattr(value, "get_config") else ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layer, inputs, call", CASES, ids=name)
 def test_layer(layer, inputs, call, tmp_path):
     check_layer(layer, inputs, tmp_path, call)

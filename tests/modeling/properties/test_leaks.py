@@ -26,6 +26,7 @@ def _visible(ranks, is_target):
     return ~((ranks + (1 - is_target))[:, :, None] <= ranks[:, None, :])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("all_targets", [True, False])
 def test_targets_see_exactly_what_their_order_allows(seed, all_targets):

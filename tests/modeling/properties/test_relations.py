@@ -45,6 +45,7 @@ def _assert_equal(a, b, atol=2e-5):
             np.testing.assert_allclose(x, y, atol=atol, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attn_type", ["bi", "uni"])
 @pytest.mark.parametrize("bi_data", [False, True])
 def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
@@ -66,6 +67,7 @@ def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length, memory", [(16, True), (32, False)])
 def test_the_form_for_tpu_is_the_same(training, length, memory):

@@ -13,6 +13,7 @@ def test_every_command_is_run_or_has_a_reason():
     assert kinds.count("run") > 50 and kinds.count("tested") > 15
 
 
+@pytest.mark.long
 def test_the_table_names_tests_and_commands_that_exist():
     texts = [command.text for command in guide_commands.listed()]
     for kind in ("tested", "no_command", "not_run"):

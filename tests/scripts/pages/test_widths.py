@@ -9,6 +9,7 @@ from scripts.pages import widths
 PAGE = "<!doctype html><body><p style='width:{}px'>words</p>"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(widths.CHROMIUM is None, reason="no chromium here")
 def test_wide_pages_are_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "folder").mkdir()

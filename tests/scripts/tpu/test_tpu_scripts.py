@@ -282,6 +282,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_a_job_ends_with_its_status_and_log(checkout):
     code = "import sys, time; print('at work'); time.sleep(1); sys.exit(5)"
     done = bash("scripts/tpu/job.sh", "-c", code, cwd=checkout)

@@ -72,6 +72,7 @@ def test_layout(exported):
     assert raw["outputs"]["probabilities"]["dtype"] == "float32"
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_golden_strings_give_the_model_s_logits(exported, spiece_model, golden):
     """Raw text in the SavedModel = offline ids in the model in memory."""

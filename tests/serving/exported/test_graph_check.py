@@ -189,6 +189,7 @@ def test_no_file_is_read(tmp_path):
     SavedModel(str(folder), trust=True)({"text": ["x"]})
 
 
+@pytest.mark.long
 def test_what_reaches_beyond_the_graph_is_refused_everywhere(
     change, monkeypatch
 ):

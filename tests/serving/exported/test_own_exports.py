@@ -277,6 +277,7 @@ def test_an_export_of_the_first_version_is_accepted(tmp_path):
     graph_check.check(folder, graph_check.read(folder))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how,names",
     [

@@ -38,6 +38,7 @@ def test_the_beginning_that_is_not_scored():
         assert symbols == rest.split()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ["absolute", "per_layer"])
 def test_company_changes_nothing_where_places_are_counted_from_the_end(
     encoding,

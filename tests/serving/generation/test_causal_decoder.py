@@ -34,6 +34,7 @@ def toy(**changes):
     return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "untie_r", [True, pytest.param(False, marks=pytest.mark.slow)]
 )
@@ -63,6 +64,7 @@ def test_the_ring_gives_what_recomputing_gives(untie_r):
         assert len({tuple(row) for row in found[0].tokens}) == 3
 
 
+@pytest.mark.long
 def test_samples_stop_after_so_many_ends():
     model = toy()
     model.softmax.biases[0].assign(8.0 * np.eye(7)[1])  # many ends
@@ -106,6 +108,7 @@ def read_on(model, prompt, tokens):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize(
     "changes",
@@ -166,6 +169,7 @@ def greedy(model, prompt, count):
     return first, tokens, found
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_greedy_tokens_and_scores_of_the_original(golden):
     """From no memory; with `same_length` ours is another start on purpose:

@@ -41,6 +41,7 @@ def test_memory_reaches_the_next_segment_and_no_other_text():
     assert np.abs(first[2:] - moved[2:]).min() > 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_scores_of_the_original_and_of_any_segments(golden):
     """Token by token from empty memory, alone and in company."""

@@ -29,6 +29,7 @@ def make_generator(**overrides) -> Generator:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "overrides,temperature",
     [
@@ -62,6 +63,7 @@ def test_cache_changes_nothing(overrides, temperature):
         assert len({tuple(row) for row in fast.tokens}) > 1
 
 
+@pytest.mark.long
 def test_text_ends_at_eod_and_banned_ids_never_come():
     generator = make_generator()
     options = SamplingOptions(
@@ -99,6 +101,7 @@ def test_every_step_draws_anew_and_log_probs_are_the_models():
     assert tuple(token.numpy()[3:]) == rows[0][3:]
 
 
+@pytest.mark.long
 def test_what_comes_out_has_the_probability_of_scoring_it():
     """The prompt is context, new tokens are targets from left to right."""
     generator = make_generator(n_layer=2, untie_r=False)

@@ -107,6 +107,7 @@ def test_cls_is_the_last_vector_of_what_the_encoder_reads():
     np.testing.assert_allclose(found.pooled("last"), output[3], atol=2e-5)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_embeddings_ignore_padding_batch_and_order(lm, golden):
     with open(golden / "text" / "encode.json") as f:

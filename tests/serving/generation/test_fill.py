@@ -142,6 +142,7 @@ def test_places_without_an_order_know_nothing_of_each_other():
         assert abs(chain.joint - alone.joint) > 1e-4
 
 
+@pytest.mark.long
 def test_attribution_is_what_is_lost_without_a_token():
     model = make_model(vocab_size=15, n_layer=2)
     filler = fill.Filler(LanguageModel(model, Pieces()))

@@ -21,6 +21,7 @@ def test_every_line_has_its_row(tmp_path):
         read_lines(str(path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "line_end, words, open_blank",
     [

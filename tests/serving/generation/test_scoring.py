@@ -11,6 +11,7 @@ from serving.generation.scoring import Scorer
 from tests.serving.generation.asked_models import make_model
 
 
+@pytest.mark.long
 def test_left_to_right_scores_are_the_sum_over_prefixes():
     model = make_model(vocab_size=30)
     ids = np.array([4, 9, 12, 7, 21, 3], np.int32)
@@ -76,6 +77,7 @@ def test_memory_holds_the_inputs_of_the_last_tokens():
         assert (np.abs(moved - plain).max() > 1e-4) == matters, place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory_len", [0, 4])
 def test_a_text_without_tokens_has_the_probability_one(memory_len):
     """The empty product, under its one order."""

@@ -92,6 +92,7 @@ HEADS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HEADS)
 def test_what_is_cut_is_said(name, spiece_model):
     """Also when the rows are asked together."""

@@ -76,6 +76,7 @@ def test_pieces_are_scored_and_continued(pieces):
         assert whole == vocabulary.decode(head) + shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [

@@ -63,6 +63,7 @@ def _close(found, wanted):
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pooling", TEXT_POOLINGS)
 @pytest.mark.parametrize("config", [BERT, XLNET])
 def test_a_pooling_is_that_of_embed(config, pooling):
@@ -76,6 +77,7 @@ def test_a_pooling_is_that_of_embed(config, pooling):
     assert POOLINGS == TEXT_POOLINGS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_folder_s_rule_is_that_of_embed(pooling, normalize):

@@ -14,6 +14,7 @@ from tests.helpers.runs.rows import pad_left
 IDS = symbols.SymbolIds()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["cls_last", "cls_first"])
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_joined_segments_equal_the_offline_ones(segments, layout):

@@ -101,6 +101,7 @@ def test_streamed_signatures_equal_one_long_call():
     assert length.numpy().tolist() == [6, 6]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
     symbols = lm.tokenizer.symbols

@@ -27,6 +27,7 @@ def tokenizer(tmp_path_factory):
     return released_tokenizer(tmp_path_factory)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", MASKED, ids=lambda c: c.model_type)
 def test_the_export_fills_as_the_command_does(config, tokenizer):
     lm = masked_lm(config, tokenizer)

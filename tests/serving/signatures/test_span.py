@@ -111,6 +111,7 @@ def offline_answer(context, model, offline, question, paragraph):
     return squad_predictions.answer_question(paragraph, pairs, options)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_answers_equal_the_offline_ones(context, golden):
     context, offline = context

@@ -314,6 +314,7 @@ def test_a_crash_spares_its_neighbours(client, model):
     assert codes == {"a": 200, "crash": 500, "bb": 200}
 
 
+@pytest.mark.long
 def test_neighbours_pass_a_costly_request():
     model = Slow(seconds=0.05)
     with client_of(model, max_tokens=128, timeout_s=20.0) as client:

@@ -109,6 +109,7 @@ def test_a_newer_version_takes_over(tmp_path, models, caplog):
         assert client.get("/readyz").is_success
 
 
+@pytest.mark.long
 def test_a_version_that_ended_is_let_go(tmp_path, models):
     """Also when the collector was told to pass over what was there."""
     model = models.load(write_version(tmp_path, 1))

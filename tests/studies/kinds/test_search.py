@@ -106,6 +106,7 @@ def test_every_job_runs_once(done):
     assert kept == done.runner.trials and len(kept) == 5
 
 
+@pytest.mark.long
 def test_a_search_killed_at_any_trial_goes_on(
     done, path, tmp_path, monkeypatch
 ):
@@ -131,6 +132,7 @@ def test_a_search_killed_at_any_trial_goes_on(
     assert results_in(tmp_path / "out") == results_in(done.home / "out")
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_nothing(done, path, tmp_path):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core")

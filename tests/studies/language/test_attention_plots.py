@@ -78,6 +78,7 @@ def test_by_distance_and_around():
     np.testing.assert_array_equal(found, [3, 3, 2])
 
 
+@pytest.mark.long
 def test_means_by_distance_are_of_every_token_once():
     """Of segments behind a full memory; terms alone are softmaxes, too."""
     model = toy("relative", same_length=True, mem_len=6, untie_r=True)
@@ -100,6 +101,7 @@ def test_means_by_distance_are_of_every_token_once():
         pass
 
 
+@pytest.mark.long
 def test_figures_of_both_streams_of_xlnet(tmp_path):
     config = XLNetConfig(
         **dict(vocab_size=19, d_model=8, n_layer=2, n_head=2, d_head=4),

@@ -110,6 +110,7 @@ def test_files_that_cannot_be_used(tmp_path):
         recl.read_losses(str(tmp_path / "none.npz"))
 
 
+@pytest.mark.long
 def test_the_command_prints_and_draws(tmp_path):
     group = made_group((300, 500), tokens=50)
     paths = [

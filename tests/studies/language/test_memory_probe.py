@@ -90,6 +90,7 @@ def test_the_figure_has_a_panel_per_model(tmp_path):
 _QUICK = ("XLNet, M = T", "Transformer-XL, M = 4 T", "BERT, rows of 5 T")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

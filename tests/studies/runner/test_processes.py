@@ -54,6 +54,7 @@ def test_who_is_killed_takes_the_command_along(tmp_path):
     assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
 
 
+@pytest.mark.long
 def test_the_cpu_seconds_of_a_command():
     """Of it and of what it waited for; sleep is none."""
     busy = "import time\nwhile time.process_time() < 0.4: pass"

@@ -54,6 +54,7 @@ def _noted(lines, text):
     ]
 
 
+@pytest.mark.long
 def test_averages_that_are_added_begin_at_the_weights(run):
     before = _log(run)
     weights = tf.train.load_checkpoint(str(run / "model.ckpt-4"))
@@ -166,6 +167,7 @@ def test_layers_that_were_frozen_have_no_slots(tmp_path):
     assert _train(tmp_path / "m", 4, frozen)[0].step == 4
 
 
+@pytest.mark.long
 def test_without_the_record_of_the_run_one_line_says_so(run):
     os.remove(run / "run.json")
     result, lines = _train(run, 6)
@@ -175,6 +177,7 @@ def test_without_the_record_of_the_run_one_line_says_so(run):
     assert not _noted(_train(run, 8)[1], "run.json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", ["newest index", "newest data", "name", "all"])
 @pytest.mark.parametrize("name", ["m", "runs [1] *?/m"])
 def test_what_is_lost_is_trained_again_and_no_more(

@@ -37,6 +37,7 @@ def test_training_may_be_all_that_is_asked_for(
     assert results == {} and len(trained) == 1
 
 
+@pytest.mark.long
 def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
     """The least of errors and losses, the most of all others."""
     write_tasks(tmp_path)

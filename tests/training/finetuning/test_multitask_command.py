@@ -19,6 +19,7 @@ from training.finetuning import multitask, multitask_command
 from training.finetuning.options import JOINT, OTHERS
 
 
+@pytest.mark.long
 def test_the_papers_second_stage_has_the_weights_of_the_joint_folder(
     tmp_path, monkeypatch
 ):

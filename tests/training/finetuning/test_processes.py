@@ -56,6 +56,7 @@ def contents(folder):
     return {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.long
 def test_the_second_process_writes_and_says_nothing(trained, monkeypatch):
     folder, spiece = trained
     before, said = contents(folder), []
@@ -82,6 +83,7 @@ def test_the_second_process_writes_and_says_nothing(trained, monkeypatch):
     assert 0.0 <= found["dev"]["accuracy"] <= 1.0
 
 
+@pytest.mark.long
 def test_processes_meet_when_the_folder_is_whole(trained, monkeypatch):
     """What follows reads it: another process would find other weights."""
     folder, spiece = trained
@@ -107,6 +109,7 @@ def test_processes_meet_when_the_folder_is_whole(trained, monkeypatch):
     assert found[-1] == (2, True) and (model / "best").is_dir()
 
 
+@pytest.mark.long
 def test_processes_leave_together(trained, monkeypatch):
     """Who has written nothing is done first, or the other way round."""
     folder, spiece = trained
@@ -131,6 +134,7 @@ def test_processes_leave_together(trained, monkeypatch):
     assert places[-1]
 
 
+@pytest.mark.long
 def test_a_run_per_seed_of_the_second_process(trained, monkeypatch, capsys):
     """Its summary is the first one's: no file, no line of its own."""
     folder, spiece = trained

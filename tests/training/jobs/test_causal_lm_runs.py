@@ -93,6 +93,7 @@ def averages(prefix):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "run", [train, pytest.param(train_with_everything, marks=pytest.mark.slow)]
 )

@@ -96,6 +96,7 @@ def test_encoders_without_it_are_named():
     assert start_of(UNIGRAM, modern)
 
 
+@pytest.mark.long
 def test_a_run_begins_with_them_once(tmp_path):
     """The first loss says so; the command given again goes on."""
     builds.run(tmp_path, "data", reuse_len=0, bi_data=False)

@@ -40,6 +40,7 @@ def run(head, folder, **changes):
     return evaluation, outputs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "head",
     [

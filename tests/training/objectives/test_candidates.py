@@ -69,6 +69,7 @@ def test_pairs_of_classes():
     assert float(found.metrics["accuracy"][0]) == right
 
 
+@pytest.mark.long
 def test_candidates():
     rng = np.random.default_rng(4)
     objective = build_objective(

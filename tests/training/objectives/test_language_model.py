@@ -16,6 +16,7 @@ from training import loop
 from training.objectives.language_model import TwoSegmentObjective
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_masked_language_model_needs_its_class_only(tmp_path, steps):
     lines = []

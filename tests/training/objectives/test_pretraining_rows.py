@@ -60,6 +60,7 @@ def places(sizes):
     return [set(np.flatnonzero(row)) for row in sizes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", TARGET_ORDERS)
 def test_targets_see_what_their_order_says(order):
     model = PretrainingModel(CONFIG)
@@ -91,6 +92,7 @@ def test_an_empty_slot_is_no_target():
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", ["content", "query"])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_denoising_sees_all_but_what_memory_must_not_hold(stream, lifted):

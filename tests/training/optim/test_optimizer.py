@@ -65,6 +65,7 @@ def run_toy(reference, case, steps=5):
         yield step, variables, optimizer
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("case", TOY_CASES)
 def test_trajectories_are_the_originals(golden, case):

@@ -196,6 +196,7 @@ def start(name, variable):
     return random.normal(0, 0.5, variable.shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas, accumulation_steps", [(1, 1), (2, 2)])
 def test_joint_steps_are_those_of_single_tasks(replicas, accumulation_steps):
     singles = {

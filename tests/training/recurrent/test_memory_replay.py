@@ -1,6 +1,7 @@
 """Memory made again from the segments before a step."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.helpers.runs import toy
@@ -14,6 +15,7 @@ from training.strategy import setup
 SEED, STEPS = 5, 6
 
 
+@pytest.mark.long
 def test_with_the_same_weights_it_is_the_same_memory(tmp_path):
     """Micro-batches, dropout and both directions are those of the steps."""
     objective = toy.ToyObjective(dropout=0.3)

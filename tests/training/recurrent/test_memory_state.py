@@ -78,6 +78,7 @@ def on_replicas(strategy, memory):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", TABLE, ids=str)
 def test_taken_by_global_row_and_given_out_again(shape):
     strategy, memory = make(*shape)

@@ -129,6 +129,7 @@ class Planted:
         )
 
 
+@pytest.mark.long
 def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     def perplexity(memory, clamp):
         return 50 + max(0, 40 - memory) + (clamp == 6)

@@ -41,6 +41,7 @@ def train(folder, numbers, metric, to, patience=3):
     return result.step, [line for line in said if "stopped early" in line]
 
 
+@pytest.mark.long
 def test_patience_is_of_the_metric_that_a_resumed_run_names(tmp_path):
     """The loss falls to the end, the accuracy never comes back to 0.9."""
     assert train(tmp_path / "a", SAME_BEST, "loss", 4) == (4, [])

@@ -49,6 +49,7 @@ def input_fn(lengths, seen):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_one_trace_per_length_and_the_numbers_of_padding(replicas, monkeypatch):
     strategy = tf.distribute.MirroredStrategy(

@@ -162,6 +162,7 @@ def outcome(config, head, pack, known=False):
     return means, found, named, rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config,head",
     [

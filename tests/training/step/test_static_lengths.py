@@ -64,6 +64,7 @@ def test_without_buckets_nothing_is_cut(lengths):
     assert by_length(objective, batch, lambda b: b) is batch
 
 
+@pytest.mark.long
 def test_lengths_known_only_at_run_time_are_compiled_for(tmp_path, monkeypatch):
     objective = heads.build_objective(
         "classification",

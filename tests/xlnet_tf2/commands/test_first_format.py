@@ -27,6 +27,7 @@ def first(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.long
 def test_an_export_answers_as_it_did(first):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations are in the graph)

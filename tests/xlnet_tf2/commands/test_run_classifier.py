@@ -26,6 +26,7 @@ from tests.helpers.runs.written_slices import check_written
 ROOT = str(conftest.ROOT)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_train_evaluate_predict(tmp_path, spiece_model):
     write_task(tmp_path)

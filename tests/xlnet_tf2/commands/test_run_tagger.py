@@ -88,6 +88,7 @@ def test_train_evaluate_predict_export(
         assert set(first) == {"id", "text", "spans", "gold"}
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_what_is_missing_is_said(tmp_path, spiece_model, capsys):
     write_sentences(tmp_path)

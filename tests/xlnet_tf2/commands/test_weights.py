@@ -160,6 +160,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES, ids=lambda f: f.__name__)
 def test_all_commands_read_the_same_weights(
     world, state, tmp_path, capsys, monkeypatch
@@ -180,6 +181,7 @@ def test_all_commands_read_the_same_weights(
     assert line.partition(" (")[0] == f"weights      {model / wanted}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "choice, wanted, why",
     [("last", LAST, "the newest"), ("best", BEST, "the best by loss, 0.25")],
@@ -219,6 +221,7 @@ def test_a_line_for_a_worse_number_of_other_weights(world, tmp_path):
     assert line.endswith(f" of {BEST}") and evaluated(-0.01) == []
 
 
+@pytest.mark.long
 def test_all_checkpoints_and_the_best_one(world, tmp_path):
     model = copied(world, tmp_path / "m")
     said = world.run(model, do_eval=True, eval_all_ckpt=True)
@@ -229,6 +232,7 @@ def test_all_checkpoints_and_the_best_one(world, tmp_path):
     assert found["best"] != "model.ckpt-2"  # the first of equals
 
 
+@pytest.mark.long
 def test_all_checkpoints_leave_the_numbers_of_the_best_one(world, tmp_path):
     """Whose step is nowhere else: what is left beside it is worse."""
     model = copied(world, tmp_path / "m")

@@ -140,6 +140,7 @@ def test_a_limit_and_another_choice_of_sources(sources, tmp_path):
         demo_corpus.write_corpus(DemoCorpusOptions(str(tmp_path / "a")))
 
 
+@pytest.mark.long
 def test_the_command_lists_sources_and_licences(sources, tmp_path):
     table, folder = sources
     with packages.served(folder) as (address, _):

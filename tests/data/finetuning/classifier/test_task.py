@@ -28,6 +28,7 @@ def test_another_official_task_is_refused():
         check_trained("cola", trained())
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_a_classification_set_is_a_row(tmp_path, spiece_model, monkeypatch):
     """Read by its columns, trained, judged by its metric, and submitted."""

@@ -61,6 +61,7 @@ def test_a_share_of_nothing_is_refused():
         Mixture((10000, 1), (1.0, 1.0)).counts()
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 5), st.booleans())
 def test_every_epoch_holds_every_example_once(count, batch, seed, by_length):

@@ -25,6 +25,7 @@ def test_a_collection_in_another_script(tmp_path):
     assert list(index.search({"1": "المدرسة"}, 9)["1"]) == ["a"]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("folder", "names", "forms", "wanted"),

@@ -136,6 +136,7 @@ def read_cards(path, training, bad):
     return SquadFile(tuple(paragraphs), tuple(questions), True)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_a_question_answering_format_is_a_reader(
     tmp_path, spiece_model, monkeypatch

@@ -64,6 +64,7 @@ def evaluate(job, folder):
     return metrics, found, texts
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_numbers_are_those_of_the_written_file(tmp_path, spiece_model):
     dataset = write_dataset(tmp_path / "dev.json")

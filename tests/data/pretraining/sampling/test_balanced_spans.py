@@ -70,6 +70,7 @@ def rate(hit, seen, where):
     return hit[where].sum() / seen[where].sum() * 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seq_len", [32, 96, 256])
 def test_the_rate_is_flat_over_words_and_sentences(seq_len):
     stream = text(20000)

@@ -24,6 +24,7 @@ def path(request, tmp_path_factory):
     return released.byte_level(folder, request.param, not request.param)
 
 
+@pytest.mark.long
 def test_ids_and_offsets_are_the_packages(path):
     offline = opening.open_tokenizer(path)
     texts = released.random_texts(600, WORDS, seed=3)
@@ -67,6 +68,7 @@ def _planted(path, tmp_path, change) -> str:
     return str(planted)
 
 
+@pytest.mark.long
 def test_pieces_of_two_ways_are_merged_one_at_a_time(path, tmp_path):
     """`abc` of two ways: what waits for the first may come before the second."""
 
@@ -85,6 +87,7 @@ def test_pieces_of_two_ways_are_merged_one_at_a_time(path, tmp_path):
     assert not differences(offline, ["abcabcabca", *texts])
 
 
+@pytest.mark.long
 def test_bytes_without_a_piece_are_unknown(path, tmp_path):
     def change(rules):
         rules["model"]["unk_token"] = "[UNK]"

@@ -19,6 +19,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compatible", [False, True])
 def test_texts_are_those_of_the_package(compatible):
     kind = package.normalizers.NFKC if compatible else package.normalizers.NFC

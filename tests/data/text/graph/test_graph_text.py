@@ -67,6 +67,7 @@ HARD = st.text(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(HARD | st.text(max_size=8), max_size=4))
 def test_normalization_equals_python(texts):

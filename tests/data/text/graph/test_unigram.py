@@ -90,6 +90,7 @@ def path(request, tmp_path, spiece_model):
     return released.albert(tmp_path, symbols, **(how or {}))
 
 
+@pytest.mark.long
 def test_ids_and_offsets_are_the_packages(path):
     offline = opening.open_tokenizer(path)
     texts = released.random_texts(100, WORDS, seed=3)
@@ -104,6 +105,7 @@ def test_ten_thousand_strings(path):
     assert not differences(offline, [*_strings(1000), *texts])
 
 
+@pytest.mark.long
 def test_of_equal_ways_the_first_is_taken(tmp_path, spiece_model):
     """Scores of which 32-bit sums would break the tie the other way."""
 
@@ -116,6 +118,7 @@ def test_of_equal_ways_the_first_is_taken(tmp_path, spiece_model):
     assert not differences(offline, texts)
 
 
+@pytest.mark.long
 def test_no_text_and_text_of_ids(tmp_path):
     offline = opening.open_tokenizer(released.albert(tmp_path))
     graph = opening.graph_tokenizer(offline)

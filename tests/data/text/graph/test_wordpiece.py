@@ -44,6 +44,7 @@ def _differences(offline, texts) -> list:
     return wrong
 
 
+@pytest.mark.long
 def test_ids_and_offsets_are_the_packages(vocab):
     texts = released.random_texts(1500, released.PIECES, seed=3)
     offline = opening.open_tokenizer(vocab)

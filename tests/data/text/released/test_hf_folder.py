@@ -28,6 +28,7 @@ def folder(tmp_path, spiece_model):
     return tmp_path
 
 
+@pytest.mark.long
 def test_xlnet_is_padded_on_the_left(folder):
     config, symbols, lines = _written(folder, CLS_LAST, max_length=None)
     assert config["padding_side"] == "left"

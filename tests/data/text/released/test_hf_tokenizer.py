@@ -85,6 +85,7 @@ def _package(tokenizer, layout=CLS_LAST):
     return package
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(map(str, k)))
 def test_ids_are_ours(trained, kind):
     tokenizer = trained(*kind)
@@ -146,6 +147,7 @@ def test_a_kind_that_the_package_has_not(trained, tmp_path):
         hf_tokenizer.build(Tokenizer(str(path)), CLS_LAST)
 
 
+@pytest.mark.long
 def test_a_quirk_that_has_no_form_there_is_counted(golden):
     """`19,` is cut into an unknown `19` and a comma: the original's rule."""
     tokenizer = Tokenizer(str(golden / "text" / "spiece.model"))

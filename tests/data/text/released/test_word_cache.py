@@ -47,6 +47,7 @@ def check(tokenizer, lines):
         assert ids.tolist() == tokenizer.encode(text), ascii(text)
 
 
+@pytest.mark.long
 def test_pieces_are_those_of_whole_texts(path):
     tokenizer = opening.open_tokenizer(path)
     assert tokenizer._words is not None
@@ -58,6 +59,7 @@ def test_pieces_are_those_of_whole_texts(path):
     assert tokenizer.encode_spans_batch([]) == []
 
 
+@pytest.mark.long
 def test_a_full_cache_is_dropped(path, monkeypatch):
     monkeypatch.setattr(word_cache, "_MOST_WORDS", 40)
     tokenizer = opening.open_tokenizer(path)

@@ -51,6 +51,7 @@ def _states(encoder, hidden_states, inputs):
     return states
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pad", "nopad"])
 def test_states_losses_and_gradients(case, kind):
     arrays, weights, folder = case
@@ -163,6 +164,7 @@ def _count(config, second=True):
     return encoder, sum(sizes.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config, encoder, million",
     [

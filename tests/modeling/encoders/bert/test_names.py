@@ -20,6 +20,7 @@ ALBERT = AlbertConfig(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", g.cases("bert", "albert", "modernbert"))
 def test_folders_come_back_bit_for_bit(case, golden, tmp_path):
     from safetensors.numpy import load_file

@@ -169,6 +169,7 @@ TINY = ModernBertConfig(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config, encoder, whole, millions",
     [

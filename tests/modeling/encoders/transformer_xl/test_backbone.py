@@ -48,6 +48,7 @@ def check_segments(name, model, arrays, settings):
     return before, inputs, arrays[f"seg{count - 1}/targets"]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_segments_and_gradients_of_every_case(golden):
     found = txl_golden.cases(golden)
@@ -104,6 +105,7 @@ def test_nothing_comes_from_the_future_and_no_gradient_leaves_with_memory():
     assert tape.gradient(kept, kernel) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "form, same_length", [("tpu", False), ("blocks", True)]
 )
@@ -153,6 +155,7 @@ def run_in_pieces(model, ids, pieces, hidden=True):
     return np.concatenate(found, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "clamp_len", [3, pytest.param(-1, marks=pytest.mark.slow)]
 )

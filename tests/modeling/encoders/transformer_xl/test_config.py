@@ -31,6 +31,7 @@ COUNTS = {
 QUICK = (151_119_838, 41_055_436)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "count",
     [

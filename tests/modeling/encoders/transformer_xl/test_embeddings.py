@@ -8,6 +8,7 @@ from modeling.encoders.transformer_xl import embeddings
 from tests.modeling.encoders.transformer_xl.toy_models import toy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("div_val", [1, 2])
 def test_gradients_of_rows_and_softmax_meet_in_one_array(

@@ -89,6 +89,7 @@ def outputs(model, inputs, spans, weights):
     return found, tape.gradient(total, model.trainable_variables)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bi_data", [False, True])
 @pytest.mark.parametrize("attn_type", ["bi", "uni"])
 def test_documents_of_a_row_equal_rows_of_their_own(attn_type, bi_data):
@@ -165,6 +166,7 @@ def test_no_case_is_left_out(data):
     assert stored == set(CASES)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("name", CASES)
 def test_attention_type(golden, data, name):

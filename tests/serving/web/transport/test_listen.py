@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -20,13 +19,14 @@ from serving.options import ServerOptions  # noqa: E402
 from serving.web.addresses import Connections  # noqa: E402
 from serving.web.scheduler import Scheduler  # noqa: E402
 from serving.web.transport import listen  # noqa: E402
+from tests.helpers import commands  # noqa: E402
 
 
 @contextlib.contextmanager
 def running(timeout_s, read_timeout_s):
     """(process, port) of a server around `SleepyModel`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serving.web.slow_server"]
+        [commands.python(), "-m", "tests.serving.web.slow_server"]
         + [str(timeout_s), str(read_timeout_s)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -70,6 +70,7 @@ def get(port, path):
         return read_all(s)
 
 
+@pytest.mark.long
 def test_sigterm_ends_within_the_timeout_whatever_runs():
     with running(4, 30) as (process, port):
         ask = threading.Thread(target=request, args=(port, "100"))
@@ -83,6 +84,7 @@ def test_sigterm_ends_within_the_timeout_whatever_runs():
         ask.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
 def test_a_signal_before_the_event_loop_is_not_lost(number):
     """It comes when the handlers are set and uvicorn has not begun."""
@@ -98,7 +100,7 @@ def test_a_signal_before_the_event_loop_is_not_lost(number):
         "runpy.run_module('tests.serving.web.slow_server', None, '__main__')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [commands.python(), "-c", code],
         capture_output=True,
         text=True,
         timeout=60,
@@ -108,6 +110,7 @@ def test_a_signal_before_the_event_loop_is_not_lost(number):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_answers_after_a_signal_close_their_connection(number):
     with running(8, 30) as (process, port):
@@ -165,6 +168,7 @@ def test_clients_that_leave_are_counted_and_cost_no_trace(port):
     assert disconnects(port) - before == 100
 
 
+@pytest.mark.long
 def test_slow_and_idle_connections_are_cut_off(port):
     request(port, "0")
     started = time.monotonic()

@@ -52,6 +52,7 @@ def test_lists_hold_a_pair_and_lower_graded_ones():
     assert features.lists(pairs, grades, 7, 0).shape == (2, 7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "loss",
     [

@@ -34,6 +34,7 @@ def test_control_and_layers_of_an_encoder(tmp_path, spiece_model):
     assert contents(tmp_path / "model") == before
 
 
+@pytest.mark.long
 def test_knrm_from_files_to_table(tmp_path, spiece_model):
     toy.write(tmp_path)
     said = []

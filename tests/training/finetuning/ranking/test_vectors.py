@@ -65,6 +65,7 @@ SMALL = {"d_model": 6, "n_layer": 2, "n_head": 2, "d_inner": 7}
 ROWS = [np.array(row, np.int32) for row in ([11, 12, 13], [], [14, 11], [12])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config",
     [

@@ -78,6 +78,7 @@ def assert_finals(model, arrays, prefix):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "replicas,accumulation_steps",
     [
@@ -198,6 +199,7 @@ def test_squad_trajectory_with_dense_clipping(golden):
     )
 
 
+@pytest.mark.long
 def test_race_trajectory_with_dense_clipping(golden):
     data = golden_util.load(golden, "race_head")
     batch = finetune_batch(data)

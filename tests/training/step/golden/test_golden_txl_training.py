@@ -120,6 +120,7 @@ def runs(golden):
     return {k: v for k, v in found.items() if k.startswith("train_")}
 
 
+@pytest.mark.long
 def test_five_updates_with_adaptive_softmax_and_warm_up(golden):
     name = next(k for k, v in runs(golden).items() if v["settings"]["cutoffs"])
     check(*train(golden, name, 1))

@@ -81,6 +81,7 @@ def vector(done):
     return json.loads(good(done).stdout.splitlines()[-1])["vector"]
 
 
+@pytest.mark.long
 def test_vectors_of_a_name_are_those_of_its_folder(ask, hub, folders):
     embed = ("-m", "serving.embed", "--text=the boat", "--checkpoint={}")
 
@@ -152,6 +153,7 @@ def test_an_export_of_a_name_needs_a_place(ask):
     assert "--output_dir is needed" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_names_are_filled_and_converted_as_their_folders(
     ask, hub, folders, tmp_path
 ):

@@ -91,6 +91,7 @@ def runs(tmp_path_factory):
     return Runs(tmp_path_factory.mktemp)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command, kind", list(_cells()))
 def test_cell(runs, command, kind):
     place, done = runs(command, kind)
