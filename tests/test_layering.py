@@ -31,6 +31,7 @@ def command_names() -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_commands_are_imported_by_nobody():
     commands = command_names()
     assert "data.demo_corpus" in commands
@@ -204,6 +205,7 @@ FOR_CALLERS = {
 }
 
 
+@pytest.mark.long
 def test_no_public_name_is_used_by_tests_alone():
     scripts = "".join(
         p.read_text() for p in layers.ROOT.glob("scripts/**/*.sh")

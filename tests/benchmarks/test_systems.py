@@ -55,6 +55,7 @@ def test_every_encoder_trains_and_answers(model_type, monkeypatch):
         assert np.isfinite([step(), step()]).all()
 
 
+@pytest.mark.long
 def test_inference_with_weights_in_bfloat16(monkeypatch):
     kept = []
 

@@ -35,6 +35,7 @@ def options(corpus, tmp_path, **changes):
     return SentencePieceOptions(str(corpus), f"{tmp_path}/o/sp", **values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
 def test_symbols_are_laid_out_as_in_the_original(text, tmp_path, model_type):
     size = 37 if model_type == "char" else 80
@@ -162,6 +163,7 @@ def test_sizes_that_the_text_does_not_allow(text, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.long
 def test_long_lines_are_cut_not_left_out(tmp_path):
     rng = random.Random(2)
     han = "".join(chr(0x4E00 + i) for i in range(40))

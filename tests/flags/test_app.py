@@ -69,6 +69,7 @@ def test_traces_of_new_lengths_are_no_warning():
     assert "retracing" in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments, message",
     [

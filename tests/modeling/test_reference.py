@@ -204,6 +204,7 @@ def test_unknown_batch_and_length(attn_type):
             np.testing.assert_allclose(value, wanted, atol=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("untie_r, same_length", [(False, True), (True, False)])
 def test_a_language_model_over_three_segments(untie_r, same_length):
     """Hidden states, memory and probabilities, each segment from the last."""

@@ -35,6 +35,7 @@ def run(monkeypatch, options, lm, causal):
     score.main()
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
     """--per_token: the mean over the orders, piece by piece, in text order."""
@@ -96,6 +97,7 @@ def test_tokens_of_a_line_that_a_left_to_right_model_scores(
     assert found["perplexity"] == pytest.approx(np.exp(-share), rel=1e-4)
 
 
+@pytest.mark.long
 def test_every_order_of_a_short_text(monkeypatch, capsys):
     lm = LanguageModel(make_model(vocab_size=15, n_layer=1), Pieces())
     options = ScoreOptions(("abcd",), "all", context_chars=1, memory_len=0)

@@ -24,6 +24,7 @@ def test_the_ablation_of_the_page(tmp_path):
     assert [path[-4:] for path in paths] == [".png", ".svg"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "study, said",
     [("results", "curves.svg"), ("multitask", "has no picture of its table")],

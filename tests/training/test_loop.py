@@ -43,6 +43,7 @@ def test_a_following_evaluation_in_a_folder_whose_name_is_a_pattern(
     assert [step for step, _ in history] == [options.train_steps]
 
 
+@pytest.mark.long
 def test_a_following_evaluation_ends_where_nothing_comes(tmp_path):
     options = toy.run_options(tmp_path)
     assert (

@@ -305,6 +305,7 @@ def planted_nan(params):
     return toy.input_fn(params).enumerate(start).map(plant)
 
 
+@pytest.mark.long
 def test_a_nan_stops_with_steps_and_the_last_good_checkpoint(tmp_path):
     with pytest.raises(UserError, match=r"step 9 .*steps 9-12.*ckpt-8"):
         train(toy.run_options(tmp_path, save_steps=4), input_fn=planted_nan)
@@ -312,12 +313,14 @@ def test_a_nan_stops_with_steps_and_the_last_good_checkpoint(tmp_path):
     assert latest.endswith("ckpt-8")
 
 
+@pytest.mark.long
 def test_the_readers_error_is_one_line(tmp_path):
     with pytest.raises(UserError, match="record 7: id 99") as e:
         train(toy.run_options(tmp_path), input_fn=toy.broken)
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.long
 def test_a_run_prints_through_say_alone_and_writes_summaries(tmp_path, capsys):
     lines = []
     train(toy.run_options(tmp_path, train_steps=4), say=lines.append)
@@ -364,6 +367,7 @@ def test_evaluation_uses_averaged_weights(tmp_path):
     assert 0 < slow < 0.1 * moved
 
 
+@pytest.mark.long
 def test_the_best_checkpoint_is_kept(tmp_path):
     options = toy.run_options(tmp_path, eval_every=4, best_metric="loss")
     options = options.replace(best_higher=False, eval_at_start=True)

@@ -14,6 +14,7 @@ def toy(name, **options):
     return harness.System(name, "benchmarks.systems.toy", options)
 
 
+@pytest.mark.long
 def test_systems_take_turns_and_are_compared():
     results = harness.compare(
         [toy("fast", sleep=0.001), toy("slow", sleep=0.1)], TOY, rounds=5
@@ -40,6 +41,7 @@ def test_systems_take_turns_and_are_compared():
     assert len({len(line) for line in text.splitlines()}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "message"),
     [

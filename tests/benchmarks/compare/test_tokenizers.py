@@ -9,6 +9,7 @@ from tests.helpers import languages
 pytest.importorskip("tokenizers")
 
 
+@pytest.mark.long
 def test_every_kind_has_the_ids_of_the_package(tmp_path, monkeypatch):
     from benchmarks.compare import tokenizers as benchmark
 

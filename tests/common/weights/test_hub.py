@@ -93,6 +93,7 @@ def files_of(folder):
     }
 
 
+@pytest.mark.long
 def test_only_what_is_read_is_fetched_and_says_whose_it_is(server, tmp_path):
     model, tag, bare, sharded, pickled, tokenizer = ask(
         server,

@@ -41,6 +41,7 @@ def reported(text, row):
     return float(line.split()[-2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_f1_is_scikit_learns_and_that_of_the_report(seed):
     """On random cases, classes without a label and without a guess included."""

@@ -225,6 +225,7 @@ def in_child(command, folder, cases):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", SOURCES)
 def test_flags_take_the_folder_and_refuse_others(tmp_path, command):
     """Each setting: not given = the folder's; given otherwise = said."""

@@ -15,6 +15,7 @@ from tests.data.records.built_folders import assert_equal_builds
 # --- The factory --------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_workers_blocks_and_formats_give_the_same_stream(tmp_path):
     one = run(tmp_path, "one", block_megabytes=0.0001)
     two = run(tmp_path, "two", block_megabytes=0.0001, num_workers=2)

@@ -195,6 +195,7 @@ def test_every_chunk_and_lane_is_drawn_again_from_its_own_seed(
     assert len(set(drawn)) == len(drawn) == steps * 2 * lanes
 
 
+@pytest.mark.long
 def test_resampling_draws_what_was_asked(folder):
     manifest = builds.run(folder, "once")
     lanes = manifest.lanes("train")

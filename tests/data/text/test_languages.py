@@ -107,6 +107,7 @@ def test_graph_ids_and_offsets_are_the_offline_ones(composed):
         assert (starts[row], ends[row]) == offline[1:], ascii(text)
 
 
+@pytest.mark.long
 def test_lower_case_holds_for_what_comes_out_of_the_rules(tmp_path):
     tokenizer = Tokenizer(train(tmp_path, COMPOSED, uncased=True)[0])
     for raw, wanted in (("\u2103", "\xb0c"), ("\u2122", "tm"), ("Ä", "ä")):

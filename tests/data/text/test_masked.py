@@ -43,6 +43,7 @@ def pieces(tokenizer, text):
     return [tokenizer.id_to_piece(i) for i in ids]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "text, wanted",

@@ -63,6 +63,7 @@ def _definition(text, uncased=False, keep_accents=False, remove_space=True):
     return text.lower() if uncased else text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(text=FUZZ)

@@ -79,6 +79,7 @@ def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "chunks, graph",
     [(Chunks(1, 2), False), (Chunks(1, 3), False), (Chunks(3, 2), True)],

@@ -190,6 +190,7 @@ def test_nothing_comes_from_the_future_or_past_the_segment(encoding):
         assert moved[7:].all() == memory_of == moved[7:].any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "form", ["blocks", pytest.param("radix", marks=pytest.mark.slow)]
 )

@@ -53,6 +53,7 @@ def test_rows_of_a_batch_have_their_own_positions():
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_written_gradient_is_that_of_the_plain_form(

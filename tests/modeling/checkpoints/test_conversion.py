@@ -128,6 +128,7 @@ def _written(config, folder, task="classification", **options):
     return config, lines, hf
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", [BERT, ALBERT], ids=lambda c: c.model_type)
 @pytest.mark.parametrize(
     "options, found",
@@ -207,6 +208,7 @@ def test_a_pooling_of_theirs_that_we_have_not(tmp_path):
         _read(hf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config", [XLNET, BERT, MODERN], ids=lambda c: c.model_type
 )

@@ -239,6 +239,7 @@ def test_nothing_is_inflated(tmp_path, name):
         torch_files.load_state_dict(str(path))
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "name",

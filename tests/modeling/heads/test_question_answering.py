@@ -12,6 +12,7 @@ HEADS_CHECKPOINT = "xlnet_tiny_heads.ckpt"
 TASK_SCOPE = [("_goldtask", "")]
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("prefix", ["train", "train_tpu", "train_leftpad"])
 def test_span_training(golden, prefix):
@@ -54,6 +55,7 @@ def test_span_training(golden, prefix):
         )
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "prefix,starts,ends",

@@ -145,6 +145,7 @@ def test_dropout_needs_a_seed_and_is_a_function_of_it():
     still(IDS, training=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", ["dropout", "dropatt", "activation_dropout"])
 def test_every_rate_has_an_effect(rate):
     rates = {"dropout": 0.0, "dropatt": 0.0, "activation_dropout": 0.0}

@@ -168,6 +168,7 @@ def test_shared_biases_equal_equal_ones():
     _assert_equal(tied(**case), untied(**case), 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "recompute,untie_r,mode",
     [

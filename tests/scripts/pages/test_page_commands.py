@@ -82,6 +82,7 @@ def test_every_program_of_the_pages_exists():
     assert not missing
 
 
+@pytest.mark.long
 def test_flags_of_the_product_exist_and_parse():
     programs = {
         name: commands

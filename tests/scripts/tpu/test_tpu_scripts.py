@@ -104,6 +104,7 @@ def test_one_host(name):
     assert len(dry_run(name)) == 1  # neither made nor deleted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_command_takes_these_flags(name, tmp_path):
     """It comes to the check of the environment, which is after the flags."""
@@ -315,6 +316,7 @@ def test_a_running_job_is_not_started_twice(checkout):
     assert (checkout / "starts").read_text() == "x"
 
 
+@pytest.mark.long
 def test_a_killed_job_is_told(checkout):
     code = "import os; os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)"
     done = bash("scripts/tpu/job.sh", "-c", code, cwd=checkout)
@@ -329,6 +331,7 @@ def test_a_job_needs_the_environment(checkout):
     assert "run bash scripts/tpu/install.sh first" in done.stderr
 
 
+@pytest.mark.long
 def test_pjrt_names_the_library(checkout, tmp_path):
     site = fake_tpu.environment(tmp_path / "site")
     code = "import os; print(os.environ['TF_PLUGGABLE_DEVICE_LIBRARY_PATH'])"
@@ -344,6 +347,7 @@ def test_pjrt_names_the_library(checkout, tmp_path):
     assert "TPU_RUNTIME must be se or pjrt" in done.stderr
 
 
+@pytest.mark.long
 def test_one_worker_per_host(checkout):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

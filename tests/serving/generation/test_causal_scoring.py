@@ -9,6 +9,7 @@ from tests.modeling.golden import txl_golden
 from tests.serving.generation.asked_models import asked, case_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mem_len", [0, 12])
 def test_segments_and_company_change_nothing(mem_len):
     """Texts of 0 to 9 tokens, 2 at a time, against each alone in one call."""

@@ -57,6 +57,7 @@ def test_search_finds_the_best_pair_that_a_full_beam_sees(lm):
         assert again.joint == pytest.approx(filling.joint, abs=2e-5)
 
 
+@pytest.mark.long
 def test_a_full_beam_finds_the_best_of_all_pairs():
     model = make_model(vocab_size=12, n_layer=1)
     filler = fill.Filler(LanguageModel(model, Pieces()))

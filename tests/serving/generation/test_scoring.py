@@ -31,6 +31,7 @@ def test_left_to_right_scores_are_the_sum_over_prefixes():
     np.testing.assert_allclose(parts, whole, atol=2e-5)
 
 
+@pytest.mark.long
 def test_the_expectation_over_all_orders_is_exact():
     """24 orders: those of the scorer, and what pretraining's draws tend to."""
     scorer = Scorer(make_model(vocab_size=30, n_layer=1), 10, 0)
@@ -57,6 +58,7 @@ def test_the_expectation_over_all_orders_is_exact():
         scorer.all_orders(np.arange(9, dtype=np.int32))
 
 
+@pytest.mark.long
 def test_only_the_first_tokens_of_a_text_are_given():
     scorer = Scorer(make_model(vocab_size=30, n_layer=1), 3, 4)
     ids = np.array([4, 9, 12, 7, 21, 3, 8], np.int32)
@@ -65,6 +67,7 @@ def test_only_the_first_tokens_of_a_text_are_given():
     assert [o.tolist() for o in found.orders] == [[2], [0, 1, 2], [0]]
 
 
+@pytest.mark.long
 def test_memory_holds_the_inputs_of_the_last_tokens():
     """With one layer a segment depends on M tokens before it, and no other."""
     scorer = Scorer(make_model(vocab_size=30, n_layer=1), 2, 3)

@@ -338,6 +338,7 @@ def test_neighbours_pass_a_costly_request():
     assert codes == [200]
 
 
+@pytest.mark.long
 def test_no_slice_runs_for_a_request_that_timed_out():
     model = Slow(seconds=0.1)
     with client_of(model, max_tokens=64, timeout_s=0.35) as client:

@@ -58,6 +58,7 @@ def test_a_slow_answer_times_out_and_a_full_queue_refuses():
         assert client.post(PREDICT, json={"instances": ["a"]}).is_success
 
 
+@pytest.mark.long
 def test_health_tells_a_stuck_run():
     gate = threading.Event()
 

@@ -73,6 +73,7 @@ def test_results_are_read_back(tmp_path):
         np.testing.assert_allclose(again[name], of_seeds, atol=5e-5)
 
 
+@pytest.mark.long
 def test_the_figure_has_a_panel_per_model(tmp_path):
     rng = np.random.default_rng(7)
     results = {

@@ -27,6 +27,7 @@ def jobs_of(runner, **changes):
     return first + then
 
 
+@pytest.mark.long
 def test_what_is_known_is_not_run(tmp_path):
     first = Jobs(str(tmp_path / "first"), lambda _: None)
     first.do_all(jobs_of(first))

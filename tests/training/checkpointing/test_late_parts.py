@@ -158,6 +158,7 @@ def test_another_optimizer_goes_on(run):
     assert result.step == 6 and _noted(lines, "`optimizer` wanted")
 
 
+@pytest.mark.long
 def test_layers_that_were_frozen_have_no_slots(tmp_path):
     frozen = dataclasses.replace(OPTIMIZER, freeze_layers=1)
     _train(tmp_path / "m", 3, frozen)

@@ -88,6 +88,7 @@ def test_a_small_disk(tmp_path, monkeypatch):
     preflight.check_disk(make_options(tmp_path, do_eval=True), config)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("untie_r", [True, False])
 def test_the_size_is_the_model_s(untie_r):
     config = XLNetConfig.from_dict(CONFIG | {"untie_r": untie_r})

@@ -29,6 +29,7 @@ CONFIGS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.model_type)
 def test_the_loss_is_that_of_the_targets(config):
     last = config.model_type == "xlnet"
@@ -97,6 +98,7 @@ def _new_memory(ids, lifted=False):
     return out.new_memory.layers[1].numpy()
 
 
+@pytest.mark.long
 def test_memory_never_sees_the_next_segments_targets():
     """Another piece in the second part: the same memory, bit for bit."""
     ids = make_batch(2)["input_ids"].numpy()

@@ -89,6 +89,7 @@ def test_options_carry_their_own_memory():
         np.testing.assert_allclose(alone[0], logits[row], atol=1e-5)
 
 
+@pytest.mark.long
 def test_loss_has_gradients_through_the_last_segment_only():
     objective, model = build(num_labels=2)
     b = batch([S * T, 5])

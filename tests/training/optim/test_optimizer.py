@@ -192,6 +192,7 @@ def test_clusters_update_where_the_variables_lie(monkeypatch, replicas):
     assert assigned == [1] * replicas + [3] * replicas
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, weight_decay, most",
     [

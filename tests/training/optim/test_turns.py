@@ -67,6 +67,7 @@ def state_of(optimizer, name):
     return [x.numpy() for x in slots]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_head_takes_the_steps_of_its_task_alone(kind):
     options = OptimizerOptions(

@@ -53,6 +53,7 @@ def test_patience_is_of_the_metric_that_a_resumed_run_names(tmp_path):
     assert train(tmp_path / "b", SAME_BEST, "loss", 8) == (8, [])
 
 
+@pytest.mark.long
 def test_patience_is_not_counted_from_the_best_of_another_metric(tmp_path):
     """Refused before a step: best/ is of the metric before."""
     assert train(tmp_path, OTHER_BEST, "loss", 6) == (6, [])

@@ -196,6 +196,7 @@ def _check_seeds(found, replicas, accumulation_steps):
     assert len(set(seeds)) == 2 * len(together)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas, accumulation_steps", SHAPES)
 def test_a_step_is_that_of_the_whole_batch(replicas, accumulation_steps):
     history, w, layers, state = run(replicas, accumulation_steps)
@@ -229,6 +230,7 @@ def test_the_gradient_is_larger_than_the_limit():
     assert (norms > 0.25).any() and (norms < 3.0).all()
 
 
+@pytest.mark.long
 def test_loss_scaling_changes_nothing():
     history, w, *_ = run(2, 1, loss_scale=True)
     wanted, wanted_w = by_hand()

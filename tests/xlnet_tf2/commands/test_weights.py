@@ -206,6 +206,7 @@ def test_best_is_a_path_of_its_own(world, tmp_path, capsys):
     assert line_of(said) == found
 
 
+@pytest.mark.long
 def test_a_line_for_a_worse_number_of_other_weights(world, tmp_path):
     model = copied(world, tmp_path / "m")
     path = model / "eval_dev.json"

@@ -64,6 +64,7 @@ def test_a_folder_and_the_cache_of_an_earlier_run(there, tmp_path):
     assert (cache / "x_1.0_all.deb").read_bytes() == wanted
 
 
+@pytest.mark.long
 def test_an_address_with_and_without_the_folders_of_a_mirror(there, tmp_path):
     folder, package = there
     with packages.served(folder) as (address, asked):

@@ -99,6 +99,7 @@ def test_missing_files_and_columns_say_what_is_wanted(tmp_path):
         build("nope", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "name, rows",

@@ -259,6 +259,7 @@ TOPIC_SEED = '"x","A ""b""\\n c."\n"y","D"\n'
 FUZZED = SEEDS | {"glue": GLUE_SEED, "topic": TOPIC_SEED, "imdb": "A b.\né\n"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FUZZED)
 def test_500_fuzzed_files_give_rows_or_one_line(tmp_path, kind):
     rng = random.Random(f"fuzz {kind}")

@@ -99,6 +99,7 @@ def test_gold_labels_score_as_gold(spiece_model, text):
         assert spans == [(first[a], end, "A")] and shared == 0
 
 
+@pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("layout", ["cls_last", "cls_first"])
 def test_windows_count_each_piece_once(spiece_model, layout):

@@ -39,6 +39,7 @@ def test_ten_thousand_strings(path):
     assert not differences(offline, hard(2000) + texts)
 
 
+@pytest.mark.long
 def test_no_text_at_all(path):
     graph = opening.graph_tokenizer(opening.open_tokenizer(path))
     assert graph.tokenize(tf.constant([], tf.string)).to_list() == []

@@ -33,6 +33,7 @@ def test_texts_are_those_of_the_package(compatible):
     assert rows == [kind().normalize_str(text) for text in TEXTS]
 
 
+@pytest.mark.long
 def test_a_composed_character_has_the_place_of_its_letter():
     found = Composer()(decode(tf.constant(["xe\u0301y".encode()])))
     assert found.points.numpy().tolist() == [ord("x"), 0xE9, ord("y")]

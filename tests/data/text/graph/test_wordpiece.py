@@ -51,6 +51,7 @@ def test_ids_and_offsets_are_the_packages(vocab):
     assert not _differences(offline, [*released.ODD, *texts])
 
 
+@pytest.mark.long
 def test_a_graph_reads_no_text_at_all(vocab):
     graph = opening.graph_tokenizer(opening.open_tokenizer(vocab))
     assert graph.tokenize(tf.constant([], tf.string)).to_list() == []

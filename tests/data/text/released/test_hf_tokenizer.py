@@ -117,6 +117,7 @@ def test_rows_are_laid_out_as_the_encoder_wants_them(trained, layout):
     assert row.type_ids == types
 
 
+@pytest.mark.long
 def test_a_mask_takes_the_blank_before_it(trained):
     """As `data.text.masked` hides a place."""
     for kind in KINDS[:2]:

@@ -66,6 +66,7 @@ def test_pieces_stand_in_the_order_of_the_text(texts_of):
         assert (np.diff(start) >= 0).all() and (np.diff(end) >= 0).all(), text
 
 
+@pytest.mark.long
 def test_a_character_has_the_pieces_that_hold_it(texts_of):
     """Those of a gold answer, and the one that tells a token's tag."""
     for text, pieces in texts_of:

@@ -116,6 +116,7 @@ def test_attention_probabilities(case):
             g.assert_close(made, wanted, f"{kind} layer {i}")
 
 
+@pytest.mark.long
 def test_classification(case):
     arrays, weights, folder = case
     classes = arrays["cls/weight/classifier.weight"].shape[0]

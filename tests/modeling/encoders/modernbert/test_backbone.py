@@ -230,6 +230,7 @@ def test_long_rows_take_the_blocks_and_equal_packed_ones():
         start += len(text)
 
 
+@pytest.mark.long
 def test_dropout_and_recomputation():
     config = TINY.replace(dropout=0.1, dropatt=0.2, mlp_dropout=0.3)
     plain = PretrainingModel(config)

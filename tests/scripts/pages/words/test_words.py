@@ -31,6 +31,7 @@ def test_every_rule_finds_what_it_is_about():
     assert len(vale_rules.patterns("Words")) > 15
 
 
+@pytest.mark.long
 def test_pages_keep_the_rules():
     """One private phrase once in a page is found."""
     wrong = [

@@ -95,6 +95,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", CASES)
 def test_the_pages_form_reads_the_text_with_the_mask_in_its_place(
     tokenizer, language

@@ -206,6 +206,7 @@ def test_a_missing_file_is_one_line(path, caplog):
     assert len(caplog.records) == 2
 
 
+@pytest.mark.long
 def test_a_changed_file_is_read_while_the_server_runs(
     path, client, monkeypatch
 ):

@@ -140,6 +140,7 @@ RUN = {
 }
 
 
+@pytest.mark.long
 def test_each_pair_has_the_features_that_it_has_alone(tmp_path):
     """Whatever shard its document is in, and whatever stands beside it."""
     features, said, _ = make(tmp_path, RUN)

@@ -160,6 +160,7 @@ def spoil(folder, name, old, new):
     path.write_text(path.read_text().replace(old, new, 1))
 
 
+@pytest.mark.long
 def test_texts_are_as_long_as_the_encoder_reads(tmp_path, spiece_model):
     """Where no length is given; a given one that is too long is refused."""
     toy.write(tmp_path)

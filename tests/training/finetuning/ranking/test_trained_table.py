@@ -37,6 +37,7 @@ def trainer_of(folder, spiece, **changes):
     return made, task, start, source
 
 
+@pytest.mark.long
 def test_it_begins_as_the_frozen_ranker_and_learns(tmp_path, spiece_model):
     toy.write(tmp_path)
     made, task, start, source = trainer_of(tmp_path, spiece_model)
