@@ -118,3 +118,16 @@ def test_a_server_that_ends_is_said(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="ended: no room$"):
         server.run(["tests/x.py"], 60.0)
     server.close()
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_missing_reference_folder_is_said(
+    tmp_path, monkeypatch, capsys, beside
+):
+    """A run without it left 44 mistakes that its numbers find."""
+    monkeypatch.setattr(mutants, "ROOT", tmp_path / "tree")
+    if beside:
+        (tmp_path / "shared").mkdir()
+    assert mutants.run([], tmp_path / "out") == {}
+    found = capsys.readouterr().out
+    assert (f"no {tmp_path / 'shared'}: what only" in found) == (not beside)
