@@ -68,6 +68,8 @@ class Mutant:
             ast.parse(self.planted(text))
         except SyntaxError as e:
             return f"{self.file} does not parse with it: {e}"
+        if not self.tests:  # pytest would run every test until time is over
+            return f"no tests run first for {self.file}: name them in [tests]"
         for test in (*self.tests, *self.wide):
             name, _, function = test.partition("::")
             if not (root / name).exists():

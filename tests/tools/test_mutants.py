@@ -29,6 +29,7 @@ def test_there_are_a_hundred_that_must_be_found():
         (dict(old="= 1"), "found 2 times"),
         (dict(old="x = 1", new="x = 1"), "equal"),
         (dict(new="x = ("), "does not parse"),
+        (dict(tests=()), "no tests run first for a.py"),
         (dict(tests=("test_gone.py",)), "test_gone.py"),
         (dict(tests=("a.py::test_gone",)), "no test_gone"),
     ],
@@ -36,9 +37,8 @@ def test_there_are_a_hundred_that_must_be_found():
 )
 def test_what_does_not_fit_is_said(tmp_path, changes, words):
     (tmp_path / "a.py").write_text("x = 1\nz = 1\n")
-    entry = dict(
-        id="a", file="a.py", old="x = 1", new="x = 2", why="", tests=(), wide=()
-    )
+    entry = dict(id="a", file="a.py", old="x = 1", new="x = 2", why="")
+    entry |= dict(tests=("a.py",), wide=())
     assert mutant_table.Mutant(**entry).problem(tmp_path) is None
     problem = mutant_table.Mutant(**(entry | changes)).problem(tmp_path)
     assert words in problem
