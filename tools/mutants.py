@@ -135,6 +135,11 @@ class Server:
         self._process.wait()
 
 
+def reference_folder() -> pathlib.Path:
+    """Where golden numbers lie, if they are there."""
+    return ROOT.parent / "shared"
+
+
 @contextlib.contextmanager
 def copied_tree():
     """A copy of what git knows or would add, beside the reference folder."""
@@ -153,9 +158,8 @@ def copied_tree():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
-        shared = ROOT.parent / "shared"
-        if shared.is_dir():
-            os.symlink(shared.resolve(), pathlib.Path(folder, "shared"))
+        if (beside := reference_folder()).is_dir():
+            os.symlink(beside.resolve(), pathlib.Path(folder, beside.name))
         # Compiled files are checked by content: the time of a planted file
         # may be that of the one before.
         subprocess.run(
@@ -305,8 +309,8 @@ def run(mutants: list[Mutant], folder: pathlib.Path) -> dict[str, Result]:
         != fingerprint(m, results[m.id].status, results[m.id].by)
     ]
     print(f"{len(mutants)} mistakes, {len(mutants) - len(todo)} with a result")
-    if not (shared := ROOT.parent / "shared").is_dir():
-        print(f"no {shared}: what only its numbers find will survive")
+    if not (beside := reference_folder()).is_dir():
+        print(f"no {beside}: what only its numbers find will survive")
     if not todo:
         return results
     begin = time.monotonic()

@@ -126,8 +126,10 @@ def test_a_missing_reference_folder_is_said(
 ):
     """A run without it left 44 mistakes that its numbers find."""
     monkeypatch.setattr(mutants, "ROOT", tmp_path / "tree")
+    folder = mutants.reference_folder()
+    assert folder.parent == tmp_path
     if beside:
-        (tmp_path / "shared").mkdir()
+        folder.mkdir()
     assert mutants.run([], tmp_path / "out") == {}
     found = capsys.readouterr().out
-    assert (f"no {tmp_path / 'shared'}: what only" in found) == (not beside)
+    assert (f"no {folder}: what only" in found) == (not beside)

@@ -55,18 +55,53 @@ def test_results_are_means_of_their_values(results, name, labels):
         assert row[4] == shown([runs[min(runs)] for runs in random]), row
 
 
-def test_five_seeds_are_means_of_their_values():
-    seeds = collections.defaultdict(list)
+@pytest.fixture(scope="module")
+def five_seeds():
+    """(task, start) -> rate -> values in per cent."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in values("results_five_seeds.tsv"):
-        seeds[row["task"], row["start"]].append(100 * float(row["value"]))
+        value = 100 * float(row["value"])
+        found[row["task"], row["start"]][row["rate"]].append(value)
+    return found
+
+
+STARTS = ("pretrained", "random")
+SETS = ("trec", "ag", "sst-2", "imdb", "sts-b", "cola")
+
+
+def test_five_seeds_are_means_of_their_values(five_seeds):
+    """At the rate that is best for the start."""
     rows = table("results", "five_seeds")
-    assert [row[0] for row in rows] == ["AG News", "SST-2"]
-    for row, task in zip(rows, ("ag", "sst-2"), strict=True):
-        both = [seeds[task, start] for start in ("pretrained", "random")]
+    for row, task in zip(rows, SETS, strict=True):
+        assert row[0].lower().split()[0] == task
+        rates = (row[1].split(", ") * 2)[:2]
+        for start, rate in zip(STARTS, rates, strict=True):
+            by_rate = five_seeds[task, start]
+            means = {k: statistics.mean(v) for k, v in by_rate.items()}
+            assert max(means, key=means.get) == rate, (task, start)
+        both = [
+            five_seeds[task, start][rate]
+            for start, rate in zip(STARTS, rates, strict=True)
+        ]
         assert row[2:4] == [shown(numbers) for numbers in both]
+        assert all(len(numbers) == 5 for numbers in both)
         gain = statistics.mean(both[0]) - statistics.mean(both[1])
         error = sum(statistics.variance(x) / len(x) for x in both) ** 0.5
         assert row[4] == f"{gain:+.1f} ± {error:.1f}"
+
+
+def test_rates_of_starts_are_means_of_their_values(five_seeds):
+    rows = table("results", "start_rates")
+    searched = [
+        (task, start)
+        for task in SETS
+        for start in STARTS
+        if len(five_seeds[task, start]) > 1
+    ]
+    for row, (task, start) in zip(rows, searched, strict=True):
+        assert (row[0].lower(), row[1]) == (task, start)
+        by_rate = five_seeds[task, start]
+        assert row[2:] == [shown(by_rate[rate]) for rate in ("3e-4", "1e-3")]
 
 
 def test_released_weights_are_means_of_their_values(results):
