@@ -2,7 +2,7 @@
 # Installs what is missing and passes the tests.
 #   bash scripts/test.sh            the default tier (2 to 4 minutes on 2 cores)
 #   bash scripts/test.sh --long     the long tests too (7 to 13 minutes)
-#   bash scripts/test.sh --all      all that run without help (hours)
+#   bash scripts/test.sh --all      the slow tier too
 #   bash scripts/test.sh --rest     what --long skips without the reference folder,
 #                                   then the slow tier
 #   bash scripts/test.sh [--long | --all | --rest] [pytest arguments]

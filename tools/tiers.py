@@ -1,13 +1,14 @@
-"""The order of the slow tier: what changed last, then the others by turns.
+"""The order of the slow tier: what changed last, and the others by turns.
 
     python -m tools.tiers
 
 Prints a line per part: files of tests, one space between two. The slow tier takes
-longer than CI waits. What a commit of the last day may have broken runs first; the
-others begin at a file that the commit draws, so that another commit runs what this
-one leaves out.
+longer than CI waits. Every second file is of what a commit of the last day may have
+broken. The others begin at a file that the commit draws, so that another commit runs
+what this one leaves out, however much changed.
 """
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -53,10 +54,11 @@ def affected(slow: list[str], changed: list[str]) -> list[str]:
 
 
 def parts(slow: list[str], first: list[str], turn: int) -> list[list[str]]:
-    """All of `slow`: `first`, then the others from number `turn` on."""
+    """All of `slow`: `first`, and between them the others from `turn` on."""
     others = [path for path in slow if path not in first]
     at = turn % len(others) if others else 0
-    ordered = [*first, *others[at:], *others[:at]]
+    pairs = itertools.zip_longest(first, [*others[at:], *others[:at]])
+    ordered = [path for pair in pairs for path in pair if path]
     return [ordered[i : i + _PART] for i in range(0, len(ordered), _PART)]
 
 
@@ -79,6 +81,7 @@ def changed_files() -> list[str]:
 
 
 def main() -> None:
+    """Prints the parts."""
     slow = slow_files()
     turn = zlib.crc32(_git("rev-parse", "HEAD").encode())
     for part in parts(slow, affected(slow, changed_files()), turn):
