@@ -119,7 +119,7 @@ def make_request(
         recompute_layers=strategy_flags.recompute_layers(),
     )
     held_out, notes = None, data.lines(options.train_batch_size, length)
-    evaluates, found = what.evaluates(
+    evaluates, split_notes = what.evaluates(
         config, options.eval_every, data.manifest.has
     )
     if evaluates:
@@ -141,7 +141,7 @@ def make_request(
         | {"seq_len": f"about {length}" if what.vary_length else length}
         | _memory(config),
         flags=common_flags.all_flags(),
-        notes=[*notes, *found],
+        notes=[*notes, *split_notes],
         begin=data.copy_vocabulary,
     )
 
@@ -237,10 +237,10 @@ def score(
     scorer = CausalScorer(
         model, what.eval_seq_len or length, options.eval_batch_size
     )
-    found = scored_lines.score_lines(
+    scored_rows = scored_lines.score_lines(
         data.vocabulary, scorer, texts, what.score_line_end
     )
-    answers = [json.dumps(answer, ensure_ascii=False) for answer in found]
+    answers = [json.dumps(answer, ensure_ascii=False) for answer in scored_rows]
     if what.output_file:
         files.write_text(what.output_file, "".join(f"{a}\n" for a in answers))
     else:

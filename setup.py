@@ -15,11 +15,11 @@ FOLDERS = ("common", "data", "flags", "modeling", "serving", "training")
 
 def library_files() -> list[pathlib.Path]:
     """Relative paths of all files of the library."""
-    found = list(ROOT.glob("run_*.py"))
+    paths = list(ROOT.glob("run_*.py"))
     for folder in FOLDERS:
         for pattern in ("**/*.py", "**/*.html", "**/*.toml"):
-            found += ROOT.joinpath(folder).glob(pattern)
-    return sorted(path.relative_to(ROOT) for path in found)
+            paths += ROOT.joinpath(folder).glob(pattern)
+    return sorted(path.relative_to(ROOT) for path in paths)
 
 
 class BuildLibrary(build_py):

@@ -111,12 +111,12 @@ def main() -> None:
         layers=FLAGS.layers,
         quick=FLAGS.quick,
     )
-    found = []
+    all_rows = []
     for title, rows in suites.run("long_rows", options):
         print(f"\n{title}\n{harness.table(rows)}", flush=True)
-        found.extend(rows)
+        all_rows.extend(rows)
     path = os.path.join(FLAGS.output_dir, "long_rows.tsv")
-    table = numbers(found)
+    table = numbers(all_rows)
     files.write_text(path, "".join("\t".join(line) + "\n" for line in table))
     for written in (path, *draw(table, FLAGS.output_dir)):
         print(f"wrote {written}")

@@ -1,4 +1,4 @@
-"""Ranges and choices of options and configurations, checked in one way (L0).
+"""Ranges and choices of options and configurations, checked in one way.
 
 Each takes the object that holds the values and the names of its attributes;
 a value of None passes where None is the field's default.

@@ -61,8 +61,8 @@ def line_feeds(text: str) -> str:
 
 def lines(data: bytes, where: str) -> list[str]:
     """Lines of a whole file, blank ones too; see `decode`."""
-    found = decode(data, where).split("\n")
-    return found[:-1] if not found[-1] else found
+    texts = decode(data, where).split("\n")
+    return texts[:-1] if not texts[-1] else texts
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

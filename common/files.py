@@ -64,11 +64,11 @@ def check_output(path: str) -> None:
     """
     if is_remote(path):
         return  # a bucket says so at the first write only
-    place = os.path.dirname(os.path.abspath(path))
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)
+    folder = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
         raise OSError(e.errno, os.strerror(e.errno or 0), path) from e
@@ -288,8 +288,8 @@ def read_bytes(path: str, most: int = -1) -> bytes:
 
 def size(path: str) -> int:
     """Bytes of a file as it lies there."""
-    found = _ask(path, os.path.getsize, "stat")
-    return getattr(found, "length", found)
+    status = _ask(path, os.path.getsize, "stat")
+    return getattr(status, "length", status)
 
 
 def make_directory(path: str) -> None:

@@ -1,4 +1,4 @@
-"""One row per head: everything that has to be known about it by name (L0).
+"""One row per head: everything that has to be known about it by name.
 
 A new head is its class in `modeling.heads`, its row here and its test. Classes
 and functions are named, not imported: each layer finds its own with

@@ -107,17 +107,17 @@ def remove_leftovers(folder: str, name: str) -> None:
 @contextlib.contextmanager
 def _folder(path: str) -> Iterator[None]:
     """Makes a folder; one that stays empty is removed again."""
-    made = []
-    place = os.path.abspath(path)
-    while not os.path.lexists(place):
-        made.append(place)
-        place = os.path.dirname(place)
+    made_folders = []
+    folder_to_make = os.path.abspath(path)
+    while not os.path.lexists(folder_to_make):
+        made_folders.append(folder_to_make)
+        folder_to_make = os.path.dirname(folder_to_make)
     os.makedirs(path, exist_ok=True)
     try:
         yield
     finally:
         with contextlib.suppress(OSError):  # it is not empty
-            for folder in made:
+            for folder in made_folders:
                 os.rmdir(folder)
 
 

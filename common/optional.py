@@ -1,4 +1,4 @@
-"""Packages that only some commands need, imported when they are asked for (L0)."""
+"""Packages that only some commands need, imported when they are asked for."""
 
 import importlib
 from types import ModuleType

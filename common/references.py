@@ -8,8 +8,8 @@ from typing import Any
 def resolve(reference: str) -> Any:
     """The object that "module:name" stands for, or the module of "module"."""
     module, _, name = reference.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, name) if name else found
+    module_object = importlib.import_module(module)
+    return getattr(module_object, name) if name else module_object
 
 
 def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -1,4 +1,4 @@
-"""A setting is one field of a dataclass: everything about it stands there (L0).
+"""A setting is one field of a dataclass: everything about it stands there.
 
     learning_rate: float = setting(1e-5, "Largest rate.", bounds="> 0")
 

@@ -1,4 +1,4 @@
-"""What several runs of one thing came to (L0)."""
+"""What several runs of one thing came to."""
 
 import math
 import statistics

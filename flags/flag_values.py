@@ -1,4 +1,4 @@
-"""Flags from the settings of dataclasses, and dataclasses from flags (L4).
+"""Flags from the settings of dataclasses, and dataclasses from flags.
 
 Not `simple_parsing`, nor `etils.eapp` with it: they take no --flagfile and no
 lists with commas, and what they read is not in absl's FLAGS, where recipes and

@@ -26,14 +26,14 @@ def main() -> None:
         if options.output:
             permutation.draw(explanation, options.output)
     else:
-        found = graph.arrows(
+        arrows = graph.arrows(
             options.order,
             options.n_layer,
             options.memory,
             options.stream,
             options.partial,
         )
-        shown = graph.views(found, options.order, options.view)
+        shown = graph.views(arrows, options.order, options.view)
         print(graph.lines(shown))
         if options.output:
             graph.draw(shown, tokens, options.output)

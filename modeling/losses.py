@@ -100,13 +100,13 @@ def chunked_lm_sums(
     def run(hidden, table, bias):
         chunks = tf.pad(hidden, [[0, surplus], [0, 0]])
         chunks = tf.reshape(chunks, [-1, chunk_size, hidden.shape[-1]])
-        made = _Chunks(chunks, targets, weights, table, bias)
+        computation = _Chunks(chunks, targets, weights, table, bias)
 
         def gradient(upstream, _):
-            d_hidden, d_table, d_bias = made.gradients(upstream)
+            d_hidden, d_table, d_bias = computation.gradients(upstream)
             return d_hidden[:rows], d_table, d_bias
 
-        return made.sums(), gradient
+        return computation.sums(), gradient
 
     loss, right = run(
         tf.cast(hidden, tf.float32),

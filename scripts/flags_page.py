@@ -50,10 +50,10 @@ def _flags_of(command: str) -> dict[str, dict]:
         runpy.run_module(command, run_name="__main__")
     except _Defined:
         pass
-    found = {}
+    flags_by_name = {}
     for title, module in help_text.groups():
         for flag in values.flags_by_module_dict()[module]:
-            found[flag.name] = {
+            flags_by_name[flag.name] = {
                 "subject": title,
                 "type": flag.flag_type(),
                 "default": flag.default,
@@ -69,14 +69,14 @@ def _flags_of(command: str) -> dict[str, dict]:
         delattr(values, name)
     for named in values.flags_by_module_dict().values():
         named.clear()
-    return found
+    return flags_by_name
 
 
 def page() -> str:
     """The text of docs/reference/flags.md."""
     rows = collections.defaultdict(dict)  # subject -> row -> commands
-    for command, found in listing().items():
-        for name, flag in sorted(found.items()):
+    for command, by_name in listing().items():
+        for name, flag in sorted(by_name.items()):
             row = (name, _shown(flag), flag["help"])
             rows[flag["subject"]].setdefault(row, []).append(command)
     total = len({row[0] for of in rows.values() for row in of})
@@ -86,9 +86,9 @@ def page() -> str:
     for subject in sorted(rows):
         parts += [f"\n## {subject}\n", "| flag | default | meaning |"]
         parts.append("|---|---|---|")
-        named = {tuple(found) for found in rows[subject].values()}
-        for (name, default, text), found in sorted(rows[subject].items()):
-            where = "" if len(named) == 1 else f" ({_commands(found)})"
+        named = {tuple(by_name) for by_name in rows[subject].values()}
+        for (name, default, text), by_name in sorted(rows[subject].items()):
+            where = "" if len(named) == 1 else f" ({_commands(by_name)})"
             anchor = ""
             if name in new:  # the first row of that name
                 new.remove(name)

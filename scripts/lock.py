@@ -35,13 +35,13 @@ def resolve(python: str) -> tuple[str, dict[str, tuple[str, str]]]:
     for name in FILES:
         command += ["-r", str(ROOT / name)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found = {}
+    versions = {}
     for package in json.loads(done.stdout)["install"]:
         data = package["metadata"]
         name = re.sub(r"[-_.]+", "-", data["name"]).lower()
         digest = package["download_info"]["archive_info"]["hashes"]["sha256"]
-        found[name] = data["version"], digest
-    return version, found
+        versions[name] = data["version"], digest
+    return version, versions
 
 
 def lines(found: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
@@ -71,10 +71,10 @@ def main() -> None:
     """Resolves for every interpreter and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", required=True)
-    found = dict(resolve(python) for python in parser.parse_args().python)
-    versions = " and ".join(sorted(found))
+    by_version = dict(resolve(python) for python in parser.parse_args().python)
+    versions = " and ".join(sorted(by_version))
     print(HEADER.format(versions=versions, files=" and ".join(FILES)), end="")
-    print("\n".join(lines(found)))
+    print("\n".join(lines(by_version)))
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 def pages() -> list[pathlib.Path]:
     """Those that have such a table."""
-    found = sorted(DOCS.rglob("*.md"))
-    return [p for p in found if _TABLE.search(p.read_text(encoding="utf-8"))]
+    paths = sorted(DOCS.rglob("*.md"))
+    return [p for p in paths if _TABLE.search(p.read_text(encoding="utf-8"))]
 
 
 def file_of(page: pathlib.Path) -> pathlib.Path:

@@ -51,7 +51,7 @@ def family_of(path: str, found: list[dict]) -> str | None:
 @functools.cache
 def messages() -> dict[str, list[str]]:
     """File -> its messages, in the order of the file."""
-    found = {}
+    texts_by_file = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -64,8 +64,8 @@ def messages() -> dict[str, list[str]]:
                 and (text := _text(node.args[0]))
             ]
             if texts:
-                found[path.relative_to(ROOT).as_posix()] = texts
-    return found
+                texts_by_file[path.relative_to(ROOT).as_posix()] = texts
+    return texts_by_file
 
 
 def _text(node: ast.expr) -> str:
@@ -93,8 +93,8 @@ def page() -> str:
     """The text of docs/reference/troubleshooting.md."""
     known = families()
     texts = collections.defaultdict(set)
-    for path, found in messages().items():
-        texts[family_of(path, known)].update(found)
+    for path, found_texts in messages().items():
+        texts[family_of(path, known)].update(found_texts)
     parts = [_HEAD, "## Disks and the system\n", _system_table()]
     for family in known:
         lines = sorted(texts[family["title"]], key=_sorted_by)

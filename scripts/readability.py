@@ -19,12 +19,12 @@ _END = re.compile(r"(?<=[.!?])(?:\*\*|[\")])?\s+(?=[A-Z\"(*\[])")
 
 def pages(root: pathlib.Path) -> list[pathlib.Path]:
     """Those that people write: README.md, then what lies in docs/."""
-    found = sorted((root / "docs").rglob("*.md"))
+    paths = sorted((root / "docs").rglob("*.md"))
     return [
         root / "README.md",
         *(
             p
-            for p in found
+            for p in paths
             if p.name not in GENERATED and "measured" not in p.parts
         ),
     ]
@@ -58,12 +58,14 @@ def cells(page: str) -> list[list[str]]:
     page = re.sub(r"```.*?```", "", page, flags=re.S)
     page = re.sub(r"`[^`\n]*`", "CODE", page)
     page = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
-    found = []
+    sentences_by_cell = []
     for line in page.splitlines():
         if line.startswith("|") and line.strip("|-: "):
             for cell in re.split(r"(?<!\\)\|", line.strip("|")):
-                found.append(re.split(r"(?<=[.!?])\s+(?=[A-Z])|;\s", cell))
-    return found
+                sentences_by_cell.append(
+                    re.split(r"(?<=[.!?])\s+(?=[A-Z])|;\s", cell)
+                )
+    return sentences_by_cell
 
 
 def sentences(page: str) -> list[list[str]]:
@@ -104,14 +106,14 @@ def main() -> None:
     print("page\tsentences\tmedian\tover 30 words\tlongest\tFlesch")
     every = []
     for path in pages(root):
-        found = sentences(path.read_text(encoding="utf-8"))
-        if len(found) < 3:
+        page_sentences = sentences(path.read_text(encoding="utf-8"))
+        if len(page_sentences) < 3:
             continue
-        every += found
+        every += page_sentences
         name = path.name  # cards and recipes have the same names
         if path.parent.name in ("cards", "recipes"):
             name = f"{path.parent.name}/{name}"
-        print(name, *measures(found, syllables), sep="\t")
+        print(name, *measures(page_sentences, syllables), sep="\t")
     print("all", *measures(every, syllables), sep="\t")
 
 

@@ -72,10 +72,10 @@ def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     if rule is not None:
         print(f"vectors: {checkpoint} says {rule}", file=sys.stderr)
         return embedder.sentences(texts, rule, size)
-    found = embedder.embed(texts, size)
+    vectors = embedder.embed(texts, size)
     if options.pooling in ("", "none"):
-        return found
-    return (embedded.pooled(options.pooling) for embedded in found)
+        return vectors
+    return (embedded.pooled(options.pooling) for embedded in vectors)
 
 
 def as_json(embedded: "Embedded | np.ndarray") -> dict:

@@ -51,10 +51,10 @@ def in_order(lm, hidden, options: FillOptions, given: bool) -> Iterator[dict]:
     order = fill.parse_order(options.order, len(hidden.positions), options.seed)
     filler = fill.Filler(lm)
     if given:
-        found = [filler.score(hidden, order)]
+        fillings = [filler.score(hidden, order)]
     else:
-        found = filler.search(hidden, order, options.beam_size)
-    for filling in found:
+        fillings = filler.search(hidden, order, options.beam_size)
+    for filling in fillings:
         answer = describe(lm, hidden, order, filling)
         if options.compare_independent:
             answer |= independent(filler, hidden, filling)
@@ -86,10 +86,10 @@ def by_themselves(
         )
     filler = MaskedFiller(lm)
     if given:
-        found = [filler.score(hidden)]
+        fillings = [filler.score(hidden)]
     else:
-        found = filler.search(hidden, options.beam_size)
-    for filling in found:
+        fillings = filler.search(hidden, options.beam_size)
+    for filling in fillings:
         yield {
             **_pieces(lm, hidden, filling),
             "independent": True,
@@ -109,7 +109,7 @@ def describe(lm, hidden, order, filling) -> dict:
     """A filling as a JSON object."""
     return {
         **_pieces(lm, hidden, filling),
-        "order": [int(place) for place in order],
+        "order": [int(position) for position in order],
         "log_probs": [round(float(x), 6) for x in filling.log_probs],
         "joint_log_prob": round(filling.joint, 6),
         "joint_probability": float(np.exp(filling.joint)),
@@ -131,10 +131,10 @@ def attribution(filler, hidden, order, filling) -> list[tuple[str, float]]:
     values = filler.attribution(_filled(hidden, filling), order)
     return [
         (filler.lm.tokenizer.id_to_piece(int(index)), round(float(value), 6))
-        for place, (index, value) in enumerate(
+        for position, (index, value) in enumerate(
             zip(hidden.ids, values, strict=True)
         )
-        if place not in hidden.positions
+        if position not in hidden.positions
     ]
 
 

@@ -1,4 +1,4 @@
-"""Options of predictions, exports and the server (L0)."""
+"""Options of predictions, exports and the server."""
 
 import dataclasses
 import re

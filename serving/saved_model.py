@@ -104,14 +104,14 @@ class SavedModel:
     @functools.cached_property
     def signature_defs(self) -> dict:
         """Signature name -> its SignatureDef as JSON."""
-        found = self._proto.meta_graphs[0].signature_def
+        signatures = self._proto.meta_graphs[0].signature_def
         return {
             name: json_format.MessageToDict(
-                found[name],
+                signatures[name],
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
             )
-            for name in sorted(found)
+            for name in sorted(signatures)
         }
 
     @property

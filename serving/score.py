@@ -50,11 +50,11 @@ def main() -> None:
     score = _permuted
     if is_causal(model_options.checkpoint):
         score = _left_to_right
-    for found in score(texts, options, model_options):
-        totals = found.log_probs.sum(1, dtype=np.float64)
-        scored = len(found.pieces)
+    for scored_text in score(texts, options, model_options):
+        totals = scored_text.log_probs.sum(1, dtype=np.float64)
+        scored = len(scored_text.pieces)
         answer = {
-            "tokens": found.tokens,
+            "tokens": scored_text.tokens,
             "scored_tokens": scored,
             "order": options.order,
             "log_probs": [round(t, 5) for t in totals.tolist()],
@@ -62,8 +62,8 @@ def main() -> None:
             "perplexity": float(np.exp(-np.mean(totals) / max(scored, 1))),
         }
         if options.per_token:
-            means = found.log_probs.mean(0, dtype=np.float64)
-            answer["pieces"] = found.pieces
+            means = scored_text.log_probs.mean(0, dtype=np.float64)
+            answer["pieces"] = scored_text.pieces
             answer["mean_token_log_probs"] = means.round(5).tolist()
         print(json.dumps(answer, ensure_ascii=False), flush=True)
 
@@ -89,9 +89,9 @@ def _permuted(
         context = int(np.searchsorted(starts, options.context_chars))
         ids = np.asarray(ids, np.int32)
         if options.order == "all":
-            found = scorer.all_orders(ids, context)
+            log_probs = scorer.all_orders(ids, context)
         else:
-            found = np.stack(
+            log_probs = np.stack(
                 [
                     scorer.score(
                         ids, options.order, options.seed + i, context
@@ -100,7 +100,7 @@ def _permuted(
                 ]
             )
         pieces = [lm.tokenizer.id_to_piece(int(i)) for i in ids[context:]]
-        yield Scored(len(ids), pieces, found)
+        yield Scored(len(ids), pieces, log_probs)
 
 
 def _left_to_right(
@@ -126,12 +126,16 @@ def _left_to_right(
     scorer = CausalScorer(lm.model, lm.segment_len(longest))
     scores = scorer.score([ids for ids, _ in rows])
     for text, (ids, scored), log_probs in zip(texts, rows, scores, strict=True):
-        given = lm.tokens_before(text, options.context_chars)
+        context_length = lm.tokens_before(text, options.context_chars)
         if not scored:  # the first one has no log-probability
-            given = max(given - 1, 0)
+            context_length = max(context_length - 1, 0)
         # The first id is read and not predicted.
-        pieces = [lm.vocabulary.symbol(int(i)) for i in ids[1:][given:]]
-        yield Scored(len(ids) - scored, pieces, log_probs[np.newaxis, given:])
+        pieces = [
+            lm.vocabulary.symbol(int(i)) for i in ids[1:][context_length:]
+        ]
+        yield Scored(
+            len(ids) - scored, pieces, log_probs[np.newaxis, context_length:]
+        )
 
 
 if __name__ == "__main__":

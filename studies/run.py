@@ -50,14 +50,14 @@ def read_options(folder: str) -> Any:
     wanted = {"data": ("data_dir", FLAGS.data_dir)}
     wanted["start"] = ("init_checkpoint", start)
     places = {
-        name: given or f"{{{name}}}" for name, (_, given) in wanted.items()
+        name: value or f"{{{name}}}" for name, (_, value) in wanted.items()
     }
     path = study_file.path_of(FLAGS.study)
     options = registry.load(path, places | {"out": folder, "text": text})
     if FLAGS.tasks:
         options = options.chosen(FLAGS.tasks)
-    for name, (flag, given) in wanted.items():
-        if not given and f"{{{name}}}" in repr(options):
+    for name, (flag, value) in wanted.items():
+        if not value and f"{{{name}}}" in repr(options):
             raise UserError(f"{path} has {{{name}}}: give --{flag}")
     return options
 

@@ -316,13 +316,13 @@ def run(mutants: list[Mutant], folder: pathlib.Path) -> dict[str, Result]:
     begin = time.monotonic()
     with copied_tree() as tree, contextlib.closing(Server(tree)) as server:
         for number, mutant in enumerate(todo, 1):
-            found = examine(mutant, server, tree, results.get(mutant.id))
-            results[mutant.id] = found
+            result = examine(mutant, server, tree, results.get(mutant.id))
+            results[mutant.id] = result
             write_results(folder, every, results)
             left = (time.monotonic() - begin) / number * (len(todo) - number)
             print(
-                f"[{number:3d}/{len(todo)}] {mutant.id}: {found.status} "
-                f"{found.by} {found.seconds} s, {left / 60:.1f} min left",
+                f"[{number:3d}/{len(todo)}] {mutant.id}: {result.status} "
+                f"{result.by} {result.seconds} s, {left / 60:.1f} min left",
                 flush=True,
             )
         check_finders(results, [m.id for m in todo], server)

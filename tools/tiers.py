@@ -40,17 +40,17 @@ def affected(slow: list[str], changed: list[str]) -> list[str]:
       The changed files of tests, then those that test a changed file: `a/b/c.py`
       leads to `tests/a/b/test_c.py`, then to the others of that folder.
     """
-    found = [path for path in changed if path in slow]
+    affected_files = [path for path in changed if path in slow]
     for path in map(pathlib.PurePosixPath, changed):
         if path.parts[0] == "tests" or path.suffix != ".py":
             continue
         folder = pathlib.PurePosixPath("tests") / path.parent
         mirrored = str(folder / f"test_{path.name}")
-        found += [x for x in slow if x == mirrored]
+        affected_files += [x for x in slow if x == mirrored]
         if path.parent.name:
             beside = [x for x in slow if pathlib.PurePath(x).parent == folder]
-            found += beside
-    return list(dict.fromkeys(found))
+            affected_files += beside
+    return list(dict.fromkeys(affected_files))
 
 
 def parts(slow: list[str], first: list[str], turn: int) -> list[list[str]]:

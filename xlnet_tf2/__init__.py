@@ -53,8 +53,8 @@ def _open_library() -> None:
         sys.path.append(ROOT)
     for name in LIBRARY:
         spec = importlib.util.find_spec(name)
-        found = os.path.dirname(os.path.dirname(spec.origin or ""))
-        if os.path.realpath(found) != os.path.realpath(ROOT):
+        package_root = os.path.dirname(os.path.dirname(spec.origin or ""))
+        if os.path.realpath(package_root) != os.path.realpath(ROOT):
             raise ImportError(
                 f"xlnet_tf2 needs the name {name!r}, which is {spec.origin}: "
                 "take that off sys.path, or rename it"

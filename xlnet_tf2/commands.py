@@ -16,15 +16,15 @@ import xlnet_tf2
 def modules() -> dict[str, str]:
     """Function -> module of every command: `run_*.py`, then the library's."""
     root = pathlib.Path(xlnet_tf2.ROOT)
-    found = sorted(path.stem for path in root.glob("run_*.py"))
+    names = sorted(path.stem for path in root.glob("run_*.py"))
     for folder in xlnet_tf2.LIBRARY:
         for pattern in ("*.py", "*/__main__.py"):
             for path in sorted(root.joinpath(folder).glob(pattern)):
                 if _is_command(path):
                     parts = path.relative_to(root).with_suffix("").parts
                     module = ".".join(parts)
-                    found.append(module.removesuffix(".__main__"))
-    return {module.replace(".", "_"): module for module in found}
+                    names.append(module.removesuffix(".__main__"))
+    return {module.replace(".", "_"): module for module in names}
 
 
 def _is_command(path: pathlib.Path) -> bool:

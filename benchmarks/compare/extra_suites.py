@@ -121,11 +121,11 @@ def sentences(options: BenchOptions) -> Rows:
 
 def _page_lines(count: int) -> list[str]:
     """English of all lengths: the lines of our own pages."""
-    found = []
+    long_lines = []
     for path in sorted((ROOT / "docs").rglob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        found += [line for line in lines if len(line) > 20]
-    return found[:count]
+        long_lines += [line for line in lines if len(line) > 20]
+    return long_lines[:count]
 
 
 def _sentence_row(result, first, texts: int) -> dict:

@@ -80,18 +80,18 @@ def train(folder: str, lines: list[str]) -> list[str]:
     about = {"special_tokens": SPECIAL, "show_progress": False}
     alphabet = {"initial_alphabet": parts.ByteLevel.alphabet()}
     paths = []
-    for name, made, trainer in (
+    for name, tokenizer, trainer in (
         ("wordpiece", wordpiece, trainers.WordPieceTrainer),
         ("bpe", bpe, trainers.BpeTrainer),
     ):
         more = alphabet if name == "bpe" else {}
         size = SIZES[name]
-        made.train_from_iterator(
+        tokenizer.train_from_iterator(
             lines, trainer(vocab_size=size, **about, **more)
         )
         os.mkdir(os.path.join(folder, name))
         paths.append(os.path.join(folder, name, "tokenizer.json"))
-        made.save(paths[-1])
+        tokenizer.save(paths[-1])
     for name, about in SPIECES.items():
         os.mkdir(os.path.join(folder, name))
         prefix = os.path.join(folder, name, "spiece")

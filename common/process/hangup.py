@@ -1,4 +1,4 @@
-"""A terminal that closes (SIGHUP): work is saved, not cut off (L0)."""
+"""A terminal that closes (SIGHUP): work is saved, not cut off."""
 
 import os
 import signal

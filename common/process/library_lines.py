@@ -1,4 +1,4 @@
-"""Lines that TensorFlow's libraries write around its own logging (L0)."""
+"""Lines that TensorFlow's libraries write around its own logging."""
 
 import ctypes
 import os

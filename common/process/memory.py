@@ -1,4 +1,4 @@
-"""What memory this process may still take, and what limits it (L0)."""
+"""What memory this process may still take, and what limits it."""
 
 import os
 import resource
@@ -96,13 +96,13 @@ def _group_room(root: str = "/sys/fs/cgroup") -> float | None:
     for _, kinds, path in lines:
         if kinds and "memory" not in kinds.split(","):
             continue
-        place = os.path.join(root, "memory") if kinds else root
+        memory_root = os.path.join(root, "memory") if kinds else root
         names = ("memory.max", "memory.current")
         if kinds:
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
         parts = path.strip("/").split("/")
         for count in range(len(parts) + 1):
-            folder = os.path.join(place, *parts[:count])
+            folder = os.path.join(memory_root, *parts[:count])
             rooms.append(_left(folder, *names))
     return min((left for left in rooms if left is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""What is printed on a terminal holds no control characters of a file (L0).
+"""What is printed on a terminal holds no control characters of a file.
 
 A label, a tensor's name or a line of a text may hold what moves the cursor,
 clears the screen or writes the title of the window. On a terminal such

@@ -1,4 +1,4 @@
-"""Worker processes that end with their parent (L0).
+"""Worker processes that end with their parent.
 
 After `kill -9` of the parent, the workers of a process pool live on and keep
 writing. Here each worker watches its parent and exits when it is gone.

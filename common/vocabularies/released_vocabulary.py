@@ -1,4 +1,4 @@
-"""Vocabulary files of released weights, in the form of `tokenizers` (L0).
+"""Vocabulary files of released weights, in the form of `tokenizers`.
 
 `tokenizer.json` is that form. A `vocab.txt` (BERT's releases) holds the pieces
 alone, a `vocab.json` (GPT-2's and RoBERTa's) stands beside its `merges.txt`, and
@@ -158,15 +158,15 @@ def _byte_level(path, content, config, merges) -> bytes:
 
 def _merges(path: str, content: bytes, numbers: Mapping) -> list[tuple]:
     """The pairs of the `merges.txt` beside a `vocab.json`."""
-    place = os.path.join(os.path.dirname(path), MERGES_NAME)
+    merges_path = os.path.join(os.path.dirname(path), MERGES_NAME)
     pairs: dict[tuple, None] = {}  # of equal ones the last counts
-    for number, line in enumerate(_lines(place, content), 1):
+    for number, line in enumerate(_lines(merges_path, content), 1):
         if line.startswith("#version") or not line:
             continue
         pair = tuple(line.split(" ")[:3])
         if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
             raise UserError(
-                f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
+                f"{merges_path}:{number}: wanted two pieces of {BPE_NAME} whose "
                 f"whole is a piece, too, found {line[:60]!r}; take both files "
                 "from one folder"
             )

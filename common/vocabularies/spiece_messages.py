@@ -1,4 +1,4 @@
-"""SentencePiece's protocol messages, which want a protobuf of their own (L0)."""
+"""SentencePiece's protocol messages, which want a protobuf of their own."""
 
 from common.errors import UserError
 

@@ -1,4 +1,4 @@
-"""How text is handled before SentencePiece sees it (L0).
+"""How text is handled before SentencePiece sees it.
 
 These settings belong to a vocabulary: they are stored with it
 (`common.vocabularies.vocabulary`) and read from there by everything that cuts text into

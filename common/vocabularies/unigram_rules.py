@@ -1,4 +1,4 @@
-"""Text rules of ALBERT's and XLNet's tokenizers in transformers 5 (L0).
+"""Text rules of ALBERT's and XLNet's tokenizers in transformers 5.
 
 Its classes take the pieces of a `tokenizer.json` or a `spiece.model` and put
 rules of their own around them; `tokenizer_config.json` says which. Here they

@@ -1,4 +1,4 @@
-"""A SentencePiece file with the text settings that belong to it (L0).
+"""A SentencePiece file with the text settings that belong to it.
 
 The settings stand in the file itself (`common.vocabularies.vocabulary_field`), so that they
 cannot be lost.
@@ -140,7 +140,7 @@ def read(path: str) -> Vocabulary:
         content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()
         return Vocabulary(path, content, digest, None, "")
-    found = [
+    settings_files = [
         (settings, source)
         for settings, source in (
             (vocabulary_field.embedded(content, path), "in the file"),
@@ -148,15 +148,18 @@ def read(path: str) -> Vocabulary:
         )
         if settings is not None
     ]
-    if len(found) == 2 and found[0][0] != found[1][0]:
+    if (
+        len(settings_files) == 2
+        and settings_files[0][0] != settings_files[1][0]
+    ):
         raise UserError(
             f"{path} and {sidecar(path)} say different text settings: wanted "
-            f"{found[0][0]}, found {found[1][0]}; remove the second file"
+            f"{settings_files[0][0]}, found {settings_files[1][0]}; remove the second file"
         )
-    if not found:
+    if not settings_files:
         theirs = _hugging_face(path)
-        found = [(theirs, f"in {HF_CONFIG}" if theirs else "")]
-    return Vocabulary(path, content, digest, *found[0])
+        settings_files = [(theirs, f"in {HF_CONFIG}" if theirs else "")]
+    return Vocabulary(path, content, digest, *settings_files[0])
 
 
 def sidecar(path: str) -> str:
@@ -274,7 +277,7 @@ def trained_with(
 
     (file, SHA-256 of the vocabulary, text settings or None) of each.
     """
-    found: list[tuple[str, str, TextSettings | None]] = []
+    records: list[tuple[str, str, TextSettings | None]] = []
     task = _json_object(os.path.join(folder, "task.json")) or {}
     run = _json_object(os.path.join(folder, "run.json")) or {}
     run = run.get("must_match") or {}
@@ -297,13 +300,13 @@ def trained_with(
         if sha256:
             where = os.path.join(folder, name)
             settings = text and TextSettings.from_dict(text, where)
-            found.append((name, str(sha256), settings or None))
+            records.append((name, str(sha256), settings or None))
     path = os.path.join(folder, FILE_NAME)
     content = _maybe(path)
     if content is not None and not is_released(path):
         digest = hashlib.sha256(content).hexdigest()
-        found.append((FILE_NAME, digest, None))
-    return found
+        records.append((FILE_NAME, digest, None))
+    return records
 
 
 def _text_of_task(task: dict) -> Any:

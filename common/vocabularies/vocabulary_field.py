@@ -1,4 +1,4 @@
-"""Text settings inside a SentencePiece file (L0).
+"""Text settings inside a SentencePiece file.
 
 One more field after SentencePiece's own, of the numbers that its format leaves
 to others (`ModelProto`: "extensions 200 to max"). SentencePiece, tensorflow_text

@@ -1,4 +1,4 @@
-"""What the index of a checkpoint says, checked before TensorFlow reads it (L0).
+"""What the index of a checkpoint says, checked before TensorFlow reads it.
 
 TensorFlow believes an index: a shape of a negative size ends the process, a
 huge one takes memory before anything is read, and entries that lie upon each
@@ -128,9 +128,9 @@ def _rows(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         numbers.append(number)
     left = len(data)  # blocks do not lie upon each other
     names = _NAMES * len(data)  # keys that share much are longer than the file
-    for _, place in _block(data, *numbers[2:]):
-        start, at = _varint(place, 0)
-        size, _ = _varint(place, at)
+    for _, offset in _block(data, *numbers[2:]):
+        start, at = _varint(offset, 0)
+        size, _ = _varint(offset, at)
         left -= size
         if left < 0:
             raise _Damaged("its blocks overlap")

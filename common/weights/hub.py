@@ -1,4 +1,4 @@
-"""Models by their name on Hugging Face's hub -> a local folder (L0).
+"""Models by their name on Hugging Face's hub -> a local folder.
 
 `hf://ORG/NAME`, `hf://ORG/NAME@REVISION` and the names in `RELEASED` are
 fetched with the package `huggingface_hub`: its cache (`HF_HOME`), its ways with a

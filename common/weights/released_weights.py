@@ -1,4 +1,4 @@
-"""Names of the files that released weights lie in (L0)."""
+"""Names of the files that released weights lie in."""
 
 WEIGHTS = "model.safetensors"
 TORCH = "pytorch_model.bin"

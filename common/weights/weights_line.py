@@ -1,4 +1,4 @@
-"""Which checkpoint of a folder commands read, and how they say it (L0)."""
+"""Which checkpoint of a folder commands read, and how they say it."""
 
 from typing import Any
 

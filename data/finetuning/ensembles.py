@@ -1,4 +1,4 @@
-"""Several models' outputs as one model's (L1).
+"""Several models' outputs as one model's.
 
 Means are taken of probabilities and of values, never of logits: members may be
 calibrated unlike. What comes out stands for logits whose softmax (sigmoid) is

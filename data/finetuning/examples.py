@@ -1,4 +1,4 @@
-"""What a task's files become before tokenization, and what a bad row does (L1).
+"""What a task's files become before tokenization, and what a bad row does.
 
 Every problem names file and line. By default the first one ends the command;
 with `--skip_bad_rows` such rows are left out, counted and reported.

@@ -1,4 +1,4 @@
-"""Metrics on gathered per-example outputs, from scikit-learn and SciPy (L1).
+"""Metrics on gathered per-example outputs, from scikit-learn and SciPy.
 
 Arrays are numpy, one row per real example in input order; results are plain
 floats. A correlation of constant values is undefined and reported as 0.0.

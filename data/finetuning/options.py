@@ -1,4 +1,4 @@
-"""Options of the fine-tuning tasks: files, features, cache (L0)."""
+"""Options of the fine-tuning tasks: files, features, cache."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A task as one object: what it reads, features, metrics, files, task.json (L2).
+"""A task as one object: what it reads, features, metrics, files, task.json.
 
 Each kind of task is a class in `data/finetuning/NAME/task.py`, which says these
 things from top to bottom; what all kinds share is here. Whoever trains and

@@ -1,4 +1,4 @@
-"""Which settings belong to a trained model: of all commands (L0).
+"""Which settings belong to a trained model: of all commands.
 
 A field whose setting is `common.settings.Kept` is written to `task.json` and
 read from it; every other field of the tasks' options is named with the reason

@@ -134,8 +134,8 @@ class BlockBuilder(layout.BlockBuilder):
             else:
                 ids = vocabulary.encode(text)
         except UnknownSymbolError as e:
-            place = _place(text, e.symbol, part, vocabulary)
-            error = UnknownSymbolError(e.symbol, place)
+            where = _place(text, e.symbol, part, vocabulary)
+            error = UnknownSymbolError(e.symbol, where)
             raise corpus.CorpusError(str(error)) from e
         ends = np.zeros(len(ids), bool)
         if vocabulary.eos_id is None:

@@ -111,15 +111,15 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
         if not setting.has_flag or value is task_settings.UNKNOWN:
             continue
         flag = FLAGS[setting.name]
-        given = task_settings.plain(flag.value)
+        recipe_value = task_settings.plain(flag.value)
         if not flag.present:
             if recipe.get(setting.name, value) != value:
                 lines.append(
                     f"note: --{setting.name}={value} as {path} says, not the "
-                    f"recipe's {given}"
+                    f"recipe's {recipe_value}"
                 )
             FLAGS.set_default(setting.name, value)
-        elif given != value:
+        elif recipe_value != value:
             lines.append(
                 task_settings.difference(setting, path, value, flag.value)
             )

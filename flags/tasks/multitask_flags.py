@@ -69,11 +69,11 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
             FLAGS.train_steps = steps[names[0]]
         lengths = by_name("task_lengths", FLAGS.task_lengths, int)
         weights = by_name("task_weights", FLAGS.task_weights, float)
-        data, features, found = {}, {}, []
+        data, features, found_lengths = {}, {}, []
         for name in names:
-            found.append(lengths.get(name) or _length(name))
+            found_lengths.append(lengths.get(name) or _length(name))
             data[name] = ClassifierDataOptions(name, FLAGS.data_dir)
-            with flagsaver.flagsaver(max_seq_length=found[-1]):
+            with flagsaver.flagsaver(max_seq_length=found_lengths[-1]):
                 features[name] = finetune_flags.features_from_flags()
             _check(features[name])
         return {
@@ -81,7 +81,7 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
             "settings": flag_values.build(
                 MultiTaskOptions,
                 tasks=names,
-                lengths=tuple(found),
+                lengths=tuple(found_lengths),
                 weights=tuple(weights.get(name, 1.0) for name in names),
                 task_steps=steps,
             ),
@@ -98,8 +98,8 @@ def _length(name: str) -> int:
     other commands.
     """
     if not FLAGS.do_train and not FLAGS["max_seq_length"].present:
-        place = os.path.join(FLAGS.model_dir, TASKS, name)
-        folder = task_spec.find_folder(place)
+        tasks_folder = os.path.join(FLAGS.model_dir, TASKS, name)
+        folder = task_spec.find_folder(tasks_folder)
         if folder:
             return TaskSpec.read(folder).max_seq_length
     return FLAGS.max_seq_length
@@ -147,16 +147,16 @@ def by_name(flag: str, values: list[str], kind: type) -> dict:
 
     Raises UserError: another form, or a value that is no number above 0.
     """
-    found = {}
+    values_by_name = {}
     for part in values:
         name, _, value = part.rpartition(":")
         try:
-            found[name.lower()] = kind(value)
+            values_by_name[name.lower()] = kind(value)
         except ValueError:
-            found[name.lower()] = 0
-        if not name or not 0 < found[name.lower()] < float("inf"):
+            values_by_name[name.lower()] = 0
+        if not name or not 0 < values_by_name[name.lower()] < float("inf"):
             raise UserError(
                 f"--{flag}: wanted NAME:NUMBER with a number above 0, received "
                 f"{part!r}"
             )
-    return found
+    return values_by_name

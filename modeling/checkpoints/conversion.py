@@ -141,13 +141,13 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
             notes += [f"left out, another head: {name}" for name in other]
     else:
         part = ENCODER if head == ENCODER else ""
-        found = hf_checkpoint.read_weights(source.folder, config, part)
-        if head not in (None, found.head):
+        weights = hf_checkpoint.read_weights(source.folder, config, part)
+        if head not in (None, weights.head):
             raise UserError(
-                f"{source.path}: wanted the head `{head}`, found `{found.head}`"
+                f"{source.path}: wanted the head `{head}`, found `{weights.head}`"
             )
-        arrays, head = found.arrays, found.head
-        notes += [f"left out, another head: {n}" for n in found.left_out]
+        arrays, head = weights.arrays, weights.head
+        notes += [f"left out, another head: {n}" for n in weights.left_out]
         more = hf_checkpoint.head_options(source.folder, head)
         notes += [f"its {name}: {value}" for name, value in more.items()]
         model = heads.build(head, config, _shapes(arrays), **more)

@@ -69,8 +69,8 @@ def _datasets(path: str, file) -> Iterator[tuple[str, Any]]:
 
     waiting, seen = [("", file)], set()
     while waiting:
-        place, group = waiting.pop()
-        if place.count("/") > _DEEPEST:
+        path_of_group, group = waiting.pop()
+        if path_of_group.count("/") > _DEEPEST:
             raise UserError(f"{path}: groups lie more than {_DEEPEST} deep")
         for name in group:
             item = group.get(name, getlink=True)
@@ -84,9 +84,9 @@ def _datasets(path: str, file) -> Iterator[tuple[str, Any]]:
             if len(seen) > _MOST:
                 raise UserError(f"{path} holds more than {_MOST} objects")
             if isinstance(item, h5py.Group):
-                waiting.append((f"{place}{name}/", item))
+                waiting.append((f"{path_of_group}{name}/", item))
             elif isinstance(item, h5py.Dataset):
-                yield place + name, item
+                yield path_of_group + name, item
 
 
 def _require_plain(path: str, name: str, item) -> None:

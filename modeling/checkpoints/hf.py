@@ -166,15 +166,15 @@ def find_head(family: HuggingFaceNames, theirs, config: dict[str, Any]) -> str:
         if any(mark in theirs for mark in marks):
             present.append(row.name)
     classes = config.get("architectures") or []
-    found = head_of_classes(family, classes, present)
-    if found is None and _knows_none(family, classes):
-        found = (present or [heads.ENCODER])[0]
-    if found == "classification":
-        marker = heads.HEADS[found].marker[0]
-        one = theirs[family.head_names(found)[marker][0]].shape[0] == 1
+    head = head_of_classes(family, classes, present)
+    if head is None and _knows_none(family, classes):
+        head = (present or [heads.ENCODER])[0]
+    if head == "classification":
+        marker = heads.HEADS[head].marker[0]
+        one = theirs[family.head_names(head)[marker][0]].shape[0] == 1
         if one or config.get("problem_type") == "regression":
             return "regression"
-    return found or heads.ENCODER
+    return head or heads.ENCODER
 
 
 def _knows_none(family: HuggingFaceNames, classes: Sequence[str]) -> bool:

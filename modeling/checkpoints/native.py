@@ -81,10 +81,10 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
     nodes = _read_nodes(reader, prefix)
     roots = [c.node_id for c in nodes[0].children if c.local_name == "model"]
     if not roots:
-        found = sorted(c.local_name for c in nodes[0].children)
+        child_names = sorted(c.local_name for c in nodes[0].children)
         raise UserError(
             f"{prefix}: wanted a checkpoint with the attribute `model`, found "
-            f"{found}"
+            f"{child_names}"
         )
     # Breadth first; objects are walked below once, named by every path.
     names, queue, seen = {}, [(roots[0], "")], set()
@@ -127,13 +127,13 @@ def names_below(prefix: str, *path: str) -> set[str]:
 
 def _below(nodes, path: tuple[str, ...]) -> list[tuple[str, int]]:
     """(name, number of the node) of the children at the end of a path."""
-    place = 0
+    node = 0
     for name in path:
-        below = {c.local_name: c.node_id for c in nodes[place].children}
+        below = {c.local_name: c.node_id for c in nodes[node].children}
         if name not in below:
             return []
-        place = below[name]
-    return [(c.local_name, c.node_id) for c in nodes[place].children]
+        node = below[name]
+    return [(c.local_name, c.node_id) for c in nodes[node].children]
 
 
 def _read_averages(prefix: str) -> dict[str, np.ndarray]:

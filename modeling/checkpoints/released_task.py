@@ -154,5 +154,5 @@ def _vocabulary(folder: str) -> tuple[TextSettings, str]:
     path = vocabulary.find(folder)
     if path is None:
         return TextSettings(), ""
-    found = vocabulary.read(path)
-    return vocabulary.settle(found, None, folder), found.sha256
+    symbols = vocabulary.read(path)
+    return vocabulary.settle(symbols, None, folder), symbols.sha256

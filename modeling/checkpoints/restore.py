@@ -140,13 +140,13 @@ def content_digest(path: str | Source) -> str:
 
 def description(source: Source) -> dict[str, str]:
     """What an export says of the weights that it holds."""
-    found = {
+    fields = {
         "checkpoint": source.path,
         "why": source.why,
         "sha256": content_digest(source),
     }
     where = hub.origin(source.path)
-    return found | ({"origin": where} if where else {})
+    return fields | ({"origin": where} if where else {})
 
 
 def find_config(path: str) -> EncoderConfig:
@@ -185,10 +185,10 @@ def read_arrays(
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """(arrays by canonical name, unknown names, stripped names)."""
     if source.format == "hf":
-        found = hf_checkpoint.read_weights(
+        released = hf_checkpoint.read_weights(
             source.folder, model.config, source.part
         )
-        return found.arrays, list(found.left_out), []
+        return released.arrays, list(released.left_out), []
     if source.format == "tf1":
         arrays, stripped, _ = tf1_checkpoint.read(source.path, model.config)
         return arrays, [], stripped
@@ -260,9 +260,9 @@ def restore(
 def _for_each_head(model: tf_keras.Model, arrays: dict) -> dict:
     """The arrays of one pooler by the names that several heads have."""
     alone = getattr(model, "names_alone", dict)()
-    found = {n: arrays[a] for n, a in alone.items() if a in arrays}
+    of_heads = {n: arrays[a] for n, a in alone.items() if a in arrays}
     rest = {n: a for n, a in arrays.items() if n not in alone.values()}
-    return found | rest
+    return of_heads | rest
 
 
 def _complaint(source: Source, problems: list[str], headless: bool) -> str:

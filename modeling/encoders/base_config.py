@@ -172,12 +172,12 @@ class FileConfig(EncoderConfig):
         for theirs, ours in cls.keys.items():
             if theirs not in value or theirs == ours:
                 continue
-            found = value.pop(theirs)
+            their_value = value.pop(theirs)
             if ours.endswith("_activation"):
-                found = _activation(theirs, found)
-            if value.setdefault(ours, found) != found:
+                their_value = _activation(theirs, their_value)
+            if value.setdefault(ours, their_value) != their_value:
                 raise UserError(
-                    f"`{theirs}` {found!r} and `{ours}` {value[ours]!r} "
+                    f"`{theirs}` {their_value!r} and `{ours}` {value[ours]!r} "
                     "disagree: keep one of them"
                 )
         theirs = {ours: name for name, ours in cls.keys.items()}

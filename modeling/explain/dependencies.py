@@ -45,7 +45,7 @@ class Dependencies:
 
     def pairs(self, largest: int = 2) -> list[Pair]:
         """All pairs with 1 to `largest` tokens in U, by target and size."""
-        found = []
+        pairs = []
         for target in sorted(self.order):
             others = [i for i in range(len(self.tokens)) if i != target]
             seen = [set(v) for v in self.seen(target)]
@@ -57,8 +57,8 @@ class Dependencies:
                     # Of x and the targets in U, x is as often last as any.
                     targets = len(set(context) & set(self.order))
                     shares = (bert, ordered, Fraction(1, targets + 1), left)
-                    found.append(Pair(target, context, shares))
-        return found
+                    pairs.append(Pair(target, context, shares))
+        return pairs
 
     def objectives(self) -> list[str]:
         """The sums of log p(x | V_x), as section 2.6.1 writes them."""
@@ -68,11 +68,11 @@ class Dependencies:
             terms = []
             for target in self.order:
                 seen = self.seen(target)
-                given = sorted(seen[which])
+                context = sorted(seen[which])
                 if which == 1:  # targets first, in their order
                     new = [i for i in self.order if i in seen[1] - seen[0]]
-                    given = new + sorted(seen[0])
-                words = " ".join(self.tokens[i] for i in given)
+                    context = new + sorted(seen[0])
+                words = " ".join(self.tokens[i] for i in context)
                 bar = f" | {words}" if words else ""
                 terms.append(f"log p({self.tokens[target]}{bar})")
             lines.append(f"J({name}) = {' + '.join(terms)}")

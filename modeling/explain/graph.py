@@ -69,16 +69,16 @@ def arrows(
     targets = np.array(order[count - (partial or count) :]) - 1
     ranks = np.full([1, count], -1, np.int32)
     ranks[0, targets] = np.arange(len(targets))
-    made = masks.attention_masks(
+    attention = masks.attention_masks(
         count,
         memory,
         perm_mask=masks.rank_mask(tf.constant(ranks), tf.constant(ranks >= 0)),
         two_streams=True,
     )
-    seen = {"h": made.content[0].numpy() == 0}  # [T, M + T]
-    seen["g"] = made.query[0].numpy() == 0
+    seen = {"h": attention.content[0].numpy() == 0}  # [T, M + T]
+    seen["g"] = attention.query[0].numpy() == 0
     rows = {"h": range(count), "g": sorted(targets)}
-    found = []
+    drawn = []
     for layer in range(1, n_layer + 1):
         kinds = {"content": "h", "query": "hg", "both": "hg"}[stream]
         if stream == "query" and layer == n_layer:
@@ -88,14 +88,14 @@ def arrows(
                 end = Node(kind, layer, int(i) + 1)
                 if kind == "g":
                     start = Node("g", layer - 1, int(i) + 1)
-                    found.append(Arrow(start, end, dashed=True))
+                    drawn.append(Arrow(start, end, dashed=True))
                 for key in np.flatnonzero(seen[kind][i]):
-                    place = int(key) - memory + 1
-                    start = Node("h", layer - 1, place)
-                    if place < 1:
+                    position = int(key) - memory + 1
+                    start = Node("h", layer - 1, position)
+                    if position < 1:
                         start = Node("mem", layer - 1, int(key) + 1)
-                    found.append(Arrow(start, end))
-    return found
+                    drawn.append(Arrow(start, end))
+    return drawn
 
 
 def split(found: Sequence[Arrow], top: Node) -> list[Arrow]:
@@ -121,12 +121,12 @@ def views(found: Sequence[Arrow], order: Sequence[int], view: str) -> dict:
 def lines(shown: dict[str, list[Arrow]]) -> str:
     """The arrows as text, what a node attends to on one line."""
     parts = []
-    for title, found in shown.items():
+    for title, of_view in shown.items():
         parts.append(f"{title}:")
-        for end in dict.fromkeys(arrow.end for arrow in found):
+        for end in dict.fromkeys(arrow.end for arrow in of_view):
             starts = [
                 f"({a.start})" if a.dashed else str(a.start)
-                for a in found
+                for a in of_view
                 if a.end == end
             ]
             parts.append(f"  {end} <- {' '.join(starts)}")
@@ -153,9 +153,9 @@ def draw(
         axes.axis("off")
     every = {n for of in shown.values() for a in of for n in a[:2]}
     # There may be more axes than views.
-    for axes, (title, found) in zip(grid.flat, shown.items(), strict=False):
+    for axes, (title, of_view) in zip(grid.flat, shown.items(), strict=False):
         axes.set_title(title, fontsize=9)
-        _draw_view(axes, found, every, tokens)
+        _draw_view(axes, of_view, every, tokens)
     with files.atomic_open(path, "wb") as f:
         figure.savefig(f, format=ending, dpi=150)
 
@@ -189,7 +189,7 @@ def _draw_view(axes, found, every, tokens) -> None:
             color="black" if used else "0.7",
             bbox={"boxstyle": "round", "facecolor": colour},
         )
-    for place, token in enumerate(tokens, 1):
-        axes.text(place, -0.8, token, ha="center", fontsize=8)
+    for position, token in enumerate(tokens, 1):
+        axes.text(position, -0.8, token, ha="center", fontsize=8)
     axes.set_xlim(-memory, len(tokens) + 1)
     axes.set_ylim(-1.2, 1.5 + 2 * max(n.layer for n in every))

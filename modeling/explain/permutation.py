@@ -25,25 +25,25 @@ class Explanation:
     def factors(self) -> list[str]:
         """`Pr(x_i | what it sees, in the order it was predicted)`."""
         lines = []
-        for step, place in enumerate(self.order):
+        for step, position in enumerate(self.order):
             seen = [self.tokens[p - 1] for p in self.order[:step]]
-            given = f" | {', '.join(seen)}" if seen else ""
-            lines.append(f"Pr({self.tokens[place - 1]}{given})")
+            condition = f" | {', '.join(seen)}" if seen else ""
+            lines.append(f"Pr({self.tokens[position - 1]}{condition})")
         return lines
 
     def masked_factors(self) -> list[str]:
         """Each token given what it sees and where, in the order of the text.
 
-        `*+i` is the place that is predicted, `___` a token that is not seen.
+        `*+i` is the position that is predicted, `___` a token that is not seen.
         """
         lines = []
-        for place, token in enumerate(self.tokens):
-            given = [
-                f"{seen}+{i + 1}" if self.query[place, i] else "___"
+        for position, token in enumerate(self.tokens):
+            condition = [
+                f"{seen}+{i + 1}" if self.query[position, i] else "___"
                 for i, seen in enumerate(self.tokens)
             ]
-            given[place] = f"*+{place + 1}"
-            lines.append(f"Pr({token} | {', '.join(given)})")
+            condition[position] = f"*+{position + 1}"
+            lines.append(f"Pr({token} | {', '.join(condition)})")
         return lines
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
         )
     ranks = np.zeros([1, count], np.int32)
     ranks[0, np.array(order) - 1] = np.arange(count)
-    made = masks.attention_masks(
+    attention = masks.attention_masks(
         count,
         0,
         perm_mask=masks.rank_mask(tf.constant(ranks), tf.ones([1, count])),
@@ -90,8 +90,8 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
     return Explanation(
         tuple(tokens),
         tuple(order),
-        (made.query[0].numpy() == 0).astype(int),
-        (made.content[0].numpy() == 0).astype(int),
+        (attention.query[0].numpy() == 0).astype(int),
+        (attention.content[0].numpy() == 0).astype(int),
     )
 
 

@@ -72,11 +72,14 @@ class AdaptiveSoftmax(saving.Layer):
         plain = config.div_val == 1 or not config.proj_same_dim
         if plain and width == config.d_model:
             return
-        made = initializers.from_config(
+        initializer = initializers.from_config(
             config.replace(init_std=config.proj_init_std)
         )
         self.projections[str(i)] = self.add_weight(
-            f"proj_{i}", [width, config.d_model], None, initializers.fresh(made)
+            f"proj_{i}",
+            [width, config.d_model],
+            None,
+            initializers.fresh(initializer),
         )
 
     def _project(self, hidden, i, embedding):
@@ -102,17 +105,17 @@ class AdaptiveSoftmax(saving.Layer):
         `weights` are the rows of all clusters, where they are there already.
         """
         tables = weights or embedding.cluster_tables()
-        found = [
+        parts = [
             (weights, tf.convert_to_tensor(bias))
             for weights, bias in zip(tables, self.biases, strict=True)
         ]
         if self.count > 1:
-            weights, bias = found[0]
-            found[0] = (
+            weights, bias = parts[0]
+            parts[0] = (
                 tf.concat([weights, self.cluster_w], 0),
                 tf.concat([bias, self.cluster_b], 0),
             )
-        return found
+        return parts
 
     def token_losses(
         self, hidden, targets, embedding, chunk_size=None, read=None
@@ -186,18 +189,18 @@ class AdaptiveSoftmax(saving.Layer):
         ]
         head = clusters[0]
         size = self.config.cluster_ends[1]
-        found = [head[:, :size]]
+        log_probs = [head[:, :size]]
         for i in range(1, self.count):
-            found.append(head[:, size + i - 1, tf.newaxis] + clusters[i])
-        return tf.concat(found, 1)
+            log_probs.append(head[:, size + i - 1, tf.newaxis] + clusters[i])
+        return tf.concat(log_probs, 1)
 
     def variable_paths(self) -> dict[str, str]:
         """The original's variable names -> attribute paths."""
         if self.count == 1:
             return {"bias": "biases/0"}
-        found = {f"cutoff_{i}/b": f"biases/{i}" for i in range(self.count)}
+        paths = {f"cutoff_{i}/b": f"biases/{i}" for i in range(self.count)}
         for i in self.projections:
-            found[f"cutoff_{i}/proj"] = f"projections/{i}"
-        found["cutoff_0/cluster_W"] = "cluster_w"
-        found["cutoff_0/cluster_b"] = "cluster_b"
-        return found
+            paths[f"cutoff_{i}/proj"] = f"projections/{i}"
+        paths["cutoff_0/cluster_W"] = "cluster_w"
+        paths["cutoff_0/cluster_b"] = "cluster_b"
+        return paths

@@ -88,11 +88,13 @@ class CausalLanguageModel(TaskModel):
         `tables` are those of the softmax, where a loop made them before it.
         """
         flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
-        found = self.softmax.log_probs(flat, self.encoder.embeddings, tables)
+        log_probs = self.softmax.log_probs(
+            flat, self.encoder.embeddings, tables
+        )
         size = self.config.vocab_size
         shape = tf.concat([tf.shape(hidden)[:-1], [size]], 0)
         return tf.ensure_shape(
-            tf.reshape(found, shape), [*hidden.shape[:-1], size]
+            tf.reshape(log_probs, shape), [*hidden.shape[:-1], size]
         )
 
     def head_variable_paths(self):

@@ -59,7 +59,7 @@ def token_losses(
         a gradient. None = `table` gets it, in one piece.
     """
     rows = hidden.shape[0] or tf.shape(hidden)[0]
-    made = _Whole(targets)
+    computation = _Whole(targets)
     if active is not None or chunk_size is not None:
         exact = not static_only()
         chunk = chunk_rows(bias.shape[0]) if exact else CHUNK
@@ -73,7 +73,7 @@ def token_losses(
             inverse = tf.argsort(order)  # [n]
             count = rows - tf.reduce_sum(later)
             targets = tf.where(active, targets, 0)
-        made = _Rows(rows, chunk, count, order, inverse, targets, exact)
+        computation = _Rows(rows, chunk, count, order, inverse, targets, exact)
 
     whole = table
     if pieces is None:
@@ -82,13 +82,13 @@ def token_losses(
 
     @tf.custom_gradient
     def run(hidden, bias, *pieces):
-        losses, kept = made.losses(hidden, whole(), bias)
+        losses, kept = computation.losses(hidden, whole(), bias)
 
         def gradient(upstream):
             with tf.control_dependencies([upstream]):
                 again = whole()  # which may have been a copy
             own = Cluster(again, bias, [piece.shape[0] for piece in pieces])
-            d_hidden, d_bias, d_pieces = made.gradients(
+            d_hidden, d_bias, d_pieces = computation.gradients(
                 hidden, own, upstream, kept
             )
             return d_hidden, d_bias, *d_pieces
@@ -211,8 +211,8 @@ class _Rows:
         """[k] of chunk i, 0 for the rows that do not count."""
         if self.exact:
             return x
-        place = i * self.chunk + tf.range(self.chunk)
-        return tf.where(place < self.count, x, 0.0)
+        row = i * self.chunk + tf.range(self.chunk)
+        return tf.where(row < self.count, x, 0.0)
 
     def _unsorted(self, array):
         """C chunks [c, ...] -> [n, ...] in the rows' own order."""
@@ -250,14 +250,14 @@ class _Rows:
             piece = self._piece(hidden, i)
             return _forward(piece, table, bias, self._piece(targets, i))
 
-        def body(i, found):
-            return i + 1, self._write(found, i, self._counted(one(i)[0], i))
+        def body(i, losses):
+            return i + 1, self._write(losses, i, self._counted(one(i)[0], i))
 
-        found, kept = self._array(), None
+        losses, kept = self._array(), None
         if self.exact:
             own, kept = one(0)
-            found = self._write(found, 0, own)
-        return self._unsorted(*self._loop(body, found)), kept
+            losses = self._write(losses, 0, own)
+        return self._unsorted(*self._loop(body, losses)), kept
 
     def gradients(self, hidden, cluster, upstream, kept):
         """Of the losses times `upstream` [n]: ([n, E], [S], pieces)."""

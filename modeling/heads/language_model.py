@@ -148,7 +148,7 @@ class PretrainingModel(TaskModel):
         return self.next_sentence_dense(pooled)
 
     def head_variable_paths(self):
-        found = {
+        paths = {
             f"model/lm_loss/{name}": f"lm_head/{path}"
             for name, path in self.lm_head.variable_paths().items()
         }
@@ -160,6 +160,6 @@ class PretrainingModel(TaskModel):
             kept = scope
             if spec.capabilities.layout == "cls_first":
                 kept = scope if self.pooler.scope else SUMMARY_SCOPE
-            found |= pooler_paths(kept, self.pooler, own_scope=False)
-            found |= dense_paths(f"{scope}/logit", "next_sentence_dense")
-        return found
+            paths |= pooler_paths(kept, self.pooler, own_scope=False)
+            paths |= dense_paths(f"{scope}/logit", "next_sentence_dense")
+        return paths

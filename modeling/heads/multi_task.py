@@ -38,11 +38,11 @@ class MultiTaskModel(TaskModel):
         return self.heads[task](input_ids, **arguments)
 
     def head_variable_paths(self):
-        found = {}
+        paths = {}
         for task, model in self.heads.items():
             for name, path in model.head_variable_paths().items():
-                found[_of_task(name, task)] = f"heads/{task}/{path}"
-        return found
+                paths[_of_task(name, task)] = f"heads/{task}/{path}"
+        return paths
 
     def task_variable_names(self) -> dict[str, list[str]]:
         """Task -> canonical names of what it does not share."""
@@ -64,13 +64,13 @@ class MultiTaskModel(TaskModel):
         }
 
     def paths_elsewhere(self):
-        found = {}
+        paths = {}
         for model in self.heads.values():
             own = model.head_variable_paths().items()
-            found |= {path: n for n, path in own if "/logit/" not in n}
+            paths |= {path: n for n, path in own if "/logit/" not in n}
         for model in self.heads.values():
-            found |= model.paths_elsewhere()
-        return found
+            paths |= model.paths_elsewhere()
+        return paths
 
     @property
     def tasks(self) -> dict[str, dict]:

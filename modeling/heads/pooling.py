@@ -29,8 +29,8 @@ _LANGUAGE_MODEL = ("model/lm_loss/bias",)
 
 def has_prediction_head(shape: Callable) -> bool:
     """Whether the logits of a head read ModernBERT's prediction head."""
-    found = shape(_PREDICTION_HEAD) is not None
-    return found and shape(_LANGUAGE_MODEL) is None
+    has_transform = shape(_PREDICTION_HEAD) is not None
+    return has_transform and shape(_LANGUAGE_MODEL) is None
 
 
 def build_pooler(
@@ -163,14 +163,14 @@ class SequenceSummary(ConfiguredLayer):
 
     def variable_paths(self) -> dict[str, str]:
         """Names below the original's (misspelt) scope -> attribute paths."""
-        found = {}
+        paths = {}
         if self.attention is not None:
             for name, path in self.attention.variable_paths().items():
-                found[name] = f"attention/{path}"
+                paths[name] = f"attention/{path}"
         if self.projection is not None:
-            found["summary/kernel"] = "projection/kernel"
-            found["summary/bias"] = "projection/bias"
-        return found
+            paths["summary/kernel"] = "projection/kernel"
+            paths["summary/bias"] = "projection/bias"
+        return paths
 
 
 class AttentionPooling(ConfiguredLayer):
@@ -221,9 +221,9 @@ class AttentionPooling(ConfiguredLayer):
 
     def variable_paths(self) -> dict[str, str]:
         """The original's variable names -> attribute paths."""
-        found = {"summary_bias": "summary_bias"}
+        paths = {"summary_bias": "summary_bias"}
         for name in self.kernels:
-            found[f"abs_attn/{name}/kernel"] = f"kernels/{name}"
-        found["abs_attn/LayerNorm/gamma"] = "norm/gamma"
-        found["abs_attn/LayerNorm/beta"] = "norm/beta"
-        return found
+            paths[f"abs_attn/{name}/kernel"] = f"kernels/{name}"
+        paths["abs_attn/LayerNorm/gamma"] = "norm/gamma"
+        paths["abs_attn/LayerNorm/beta"] = "norm/beta"
+        return paths

@@ -178,8 +178,8 @@ class SpanModel(TaskModel):
         pair = self.span_dense(hidden)  # [B, T, 2]
         starts = tf.nn.log_softmax(_hide(pair[..., 0], paragraph_mask))
         ends = tf.nn.log_softmax(_hide(pair[..., 1], paragraph_mask))
-        place = tf.range(tf.shape(ends)[1])
-        at_cls = tf.equal(place, cls_index[:, tf.newaxis])  # [B, T]
+        position = tf.range(tf.shape(ends)[1])
+        at_cls = tf.equal(position, cls_index[:, tf.newaxis])  # [B, T]
         best = starts + _best_from_here(tf.where(at_cls, MASK_VALUE, ends))
         best = tf.where(at_cls, MASK_VALUE, best)
         cls = tf.where(at_cls, starts + ends, 0.0)
@@ -187,7 +187,7 @@ class SpanModel(TaskModel):
         if training:
             return SpanTrainingOutput(starts, ends, cls_logits)
         _, index = tf.math.top_k(best, self.start_n_top)  # [B, S]
-        before = place < index[..., tf.newaxis]  # [B, S, T]
+        before = position < index[..., tf.newaxis]  # [B, S, T]
         after = tf.where(before, MASK_VALUE, ends[:, tf.newaxis])
         end_top, end_index = tf.math.top_k(after, self.end_n_top)
         top = tf.gather(starts, index, batch_dims=1)
@@ -252,14 +252,14 @@ class SpanModel(TaskModel):
 
 def _best_from_here(scores):
     """[B, T] -> [B, T]: the largest at a place or behind it."""
-    length, found = tf.shape(scores)[1], scores
+    length, best = tf.shape(scores)[1], scores
     for k in range(_LONGEST_LOG2):  # twice as far in every step
         gap = tf.minimum(2**k, length)
         moved = tf.pad(
-            found[:, gap:], [[0, 0], [0, gap]], constant_values=MASK_VALUE
+            best[:, gap:], [[0, 0], [0, gap]], constant_values=MASK_VALUE
         )
-        found = tf.maximum(found, moved)
-    return found
+        best = tf.maximum(best, moved)
+    return best
 
 
 def _hide(logits, paragraph_mask):

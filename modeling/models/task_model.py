@@ -51,9 +51,9 @@ class TaskModel(saving.Model):
     @tf.autograph.experimental.do_not_convert
     def __call__(self, input_ids, *args, **kwargs):
         if isinstance(input_ids, Mapping):
-            given = {k: v for k, v in input_ids.items() if v is not None}
-            input_ids = given.pop("input_ids")
-            kwargs = given | kwargs
+            inputs = {k: v for k, v in input_ids.items() if v is not None}
+            input_ids = inputs.pop("input_ids")
+            kwargs = inputs | kwargs
         return super().__call__(input_ids, *args, **kwargs)
 
     def train_step(self, data):

@@ -120,16 +120,16 @@ class Places(NamedTuple):
         width, size = shape[1], shape[0] * shape[1]
         rank = tf.cumsum(tf.cast(self.real, tf.int32), 1, exclusive=True)
         start = self.row * width + self.first  # [N]
-        place = tf.where(self.real, start[:, tf.newaxis] + rank, 0)
+        packed_index = tf.where(self.real, start[:, tf.newaxis] + rank, 0)
         # Padding goes to a place behind the last.
-        to = tf.where(self.real, place, rows * width)
+        to = tf.where(self.real, packed_index, rows * width)
         source = tf.scatter_nd(
             tf.reshape(to, [-1, 1]), tf.range(size) + 1, [rows * width + 1]
         )
         source = tf.reshape(source[:-1] - 1, [rows, -1])
         known = rows if isinstance(rows, int) else None
         source.set_shape([known, self.real.shape[1]])
-        return Packing(source, place)
+        return Packing(source, packed_index)
 
 
 def find_places(real: tf.Tensor) -> Places:

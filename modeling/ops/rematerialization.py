@@ -102,9 +102,9 @@ def _gradients(tape, result, inputs, variables, upstream):
     """Those of inputs and of variables, none of them before all are there."""
     if tf.is_tensor(result):
         (upstream,) = upstream
-    found = tape.gradient(result, [*inputs, *variables], upstream)
-    found = _barrier(found)
-    return found[: len(inputs)], found[len(inputs) :]
+    gradients = tape.gradient(result, [*inputs, *variables], upstream)
+    gradients = _barrier(gradients)
+    return gradients[: len(inputs)], gradients[len(inputs) :]
 
 
 def _barrier(tensors: list) -> list:

@@ -51,9 +51,9 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     def run(table):
         def gradient(d_rows, d_table):
             flat = tf.reshape(d_rows, [-1, table.shape[1]])
-            used, place = tf.unique(tf.reshape(ids, [-1]))
+            used, row_index = tf.unique(tf.reshape(ids, [-1]))
             # Once per id, before it meets the other gradient.
-            sums = tf.math.unsorted_segment_sum(flat, place, tf.size(used))
+            sums = tf.math.unsorted_segment_sum(flat, row_index, tf.size(used))
             if _fresh(d_table):
                 rows = tf.cast(used, tf.int32)
                 return tf.raw_ops.InplaceAdd(x=d_table, i=rows, v=sums)

@@ -23,7 +23,7 @@ class Block:
 
 def read_file(path: pathlib.Path) -> dict[str, Block]:
     """Name -> block, in the order of the file."""
-    found = {}
+    blocks = {}
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     for part in re.split(r"^# table: ", text, flags=re.M)[1:]:
         name, *lines = part.rstrip("\n").split("\n")
@@ -31,5 +31,5 @@ def read_file(path: pathlib.Path) -> dict[str, Block]:
         while lines and lines[0].startswith("# "):
             key, _, value = lines.pop(0)[2:].partition(": ")
             facts[key] = value
-        found[name] = Block(name, facts, [x.split("\t") for x in lines if x])
-    return found
+        blocks[name] = Block(name, facts, [x.split("\t") for x in lines if x])
+    return blocks

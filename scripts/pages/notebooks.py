@@ -22,16 +22,16 @@ _BLOCK = re.compile(
 def cells_of(page: str) -> list[tuple[str, str, str]]:
     """(kind, title, source) in order; kinds are markdown, python and bash."""
     parts = _BLOCK.split(page)
-    found = [("markdown", "", parts[0].strip("\n"))]
+    cells = [("markdown", "", parts[0].strip("\n"))]
     for kind, title, code, text in zip(*[iter(parts[1:])] * 4, strict=True):
         if (title or "").startswith(NOT_RUN):
             code = f"*{title}:*\n\n```bash\n{code}```"
-            found.append(("markdown", title, code))
+            cells.append(("markdown", title, code))
         else:
-            found.append((kind, title or "", code.rstrip("\n")))
+            cells.append((kind, title or "", code.rstrip("\n")))
         if text.strip():
-            found.append(("markdown", "", text.strip("\n")))
-    return found
+            cells.append(("markdown", "", text.strip("\n")))
+    return cells
 
 
 def notebook(page: str) -> str:
@@ -49,13 +49,13 @@ def notebook(page: str) -> str:
             cell |= {"execution_count": None, "outputs": []}
         cells.append(cell)
     kernel = {"display_name": "Python 3", "language": "python"}
-    made = {
+    content = {
         "cells": cells,
         "metadata": {"kernelspec": kernel | {"name": "python3"}},
         "nbformat": 4,
         "nbformat_minor": 4,
     }
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> None:

@@ -73,9 +73,9 @@ def measured(site: pathlib.Path) -> list[tuple[str, int, int]]:
     text = _MEASURE.replace("PAGES", json.dumps(pages))
     text = text.replace("WIDTHS", json.dumps(WIDTHS))
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        shutil.copytree(site, place, dirs_exist_ok=True)
-        (place / "measure.html").write_text(text, encoding="utf-8")
+        copy = pathlib.Path(folder)
+        shutil.copytree(site, copy, dirs_exist_ok=True)
+        (copy / "measure.html").write_text(text, encoding="utf-8")
         with served(folder) as address:
             done = subprocess.run(
                 [

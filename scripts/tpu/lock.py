@@ -36,9 +36,10 @@ def main() -> None:
         f"libtpu=={tpu_build.LIBTPU}",
     ]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found = [p["metadata"] for p in json.loads(done.stdout)["install"]]
+    packages = [p["metadata"] for p in json.loads(done.stdout)["install"]]
     pins = {
-        re.sub(r"[-_.]+", "-", p["name"]).lower(): p["version"] for p in found
+        re.sub(r"[-_.]+", "-", p["name"]).lower(): p["version"]
+        for p in packages
     }
     del pins["tensorflow"]
     sys.stdout.write(HEADER)

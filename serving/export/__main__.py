@@ -135,20 +135,20 @@ def _read_spec(
     if options.max_seq_length:
         spec = dataclasses.replace(spec, max_seq_length=options.max_seq_length)
     name = weights.name_in(options.model_dir, source.path)
-    found, lines = thresholds.for_weights(spec, name)
+    spec_thresholds, lines = thresholds.for_weights(spec, name)
     for line in lines:
         print(line)
-    return thresholds.replace(spec, found)
+    return thresholds.replace(spec, spec_thresholds)
 
 
 def _language_model_spec(
     options: ExportOptions, spiece: str, source: Source, config: EncoderConfig
 ) -> TaskSpec:
-    found = vocabulary.read(spiece)
+    symbols = vocabulary.read(spiece)
     text = vocabulary.settle(
-        found, options.text, options.model_dir, source.folder
+        symbols, options.text, options.model_dir, source.folder
     )
-    print(f"text: {found.describe(text)}")
+    print(f"text: {symbols.describe(text)}")
     return TaskSpec(
         task_name="lm",
         head=_PRETRAINING,
@@ -156,7 +156,7 @@ def _language_model_spec(
         max_seq_length=options.max_seq_length
         or min(_LENGTH, getattr(config, "max_position_embeddings", _LENGTH)),
         text=text,
-        spiece_sha256=found.sha256,
+        spiece_sha256=symbols.sha256,
     )
 
 

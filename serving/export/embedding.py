@@ -77,9 +77,9 @@ def _rule(options: ExportOptions, layout: str) -> tuple[dict, int]:
             "has CLS first (bert, albert, modernbert); give --pooling"
         )
     print(f"vectors: {options.checkpoint} says {rule}")
-    found = {
+    fields = {
         "pooling": rule.pooling,
         "normalize": rule.normalize,
         "with_symbols": True,
     }
-    return found, min(length, rule.max_seq_length or length)
+    return fields, min(length, rule.max_seq_length or length)

@@ -323,13 +323,13 @@ def _check_ids(root: Root, signatures: Mapping, offline: AnyTokenizer) -> None:
     if TOKENIZE not in signatures:
         return
     texts = list(signatures[TOKENIZE].example["text"])
-    found = root.tokenizer.tokenize(tf.constant(texts)).to_list()
+    graph_ids = root.tokenizer.tokenize(tf.constant(texts)).to_list()
     wanted = [offline.encode(text) for text in texts]
     # Two releases of SentencePiece may order the pieces of an exact tie ("0 00"
     # or "00 0") differently; the pieces themselves must agree.
-    if list(map(sorted, found)) != list(map(sorted, wanted)):
+    if list(map(sorted, graph_ids)) != list(map(sorted, wanted)):
         raise UserError(
-            f"{offline.path}: the ids in the graph {found} are not the offline "
+            f"{offline.path}: the ids in the graph {graph_ids} are not the offline "
             f"tokenizer's {wanted}; this SentencePiece file cannot be exported"
         )
 

@@ -44,8 +44,8 @@ def main(directory: str, requests: str, tolerance: str) -> int:
             )
             continue
         for name, value in wanted.items():
-            found = outputs[name].numpy()
-            problem = _difference(_tensor(value), found, float(tolerance))
+            answer = outputs[name].numpy()
+            problem = _difference(_tensor(value), answer, float(tolerance))
             if problem:
                 problems.append(f"{signature}/{name}: {problem}")
     for problem in problems:

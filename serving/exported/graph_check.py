@@ -109,13 +109,13 @@ def check_files(version_dir: str) -> None:
     if files.is_remote(version_dir):
         return
     root = os.path.realpath(version_dir)
-    for place, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root):
         for name in folders + names:
-            path = os.path.realpath(os.path.join(place, name))
+            path = os.path.realpath(os.path.join(folder, name))
             inside = path.startswith(os.path.join(root, ""))
             if not inside or not (os.path.isfile(path) or os.path.isdir(path)):
                 raise UserError(
-                    f"{os.path.join(place, name)}: wanted a file or a link "
+                    f"{os.path.join(folder, name)}: wanted a file or a link "
                     "within the folder, found something else; copy the folder "
                     f"with `cp -rL`, or {_TRUST}"
                 )

@@ -182,14 +182,14 @@ class _Reader:
     def _text_names(self, names: list[str]) -> list[str] | None:
         """The columns of the texts, if these are names of columns."""
         for wanted in (self.texts, self.names):
-            found = [find_name(n, names) for n in wanted]
-            if found and None not in found:
-                return found
-        found = [
+            columns = [find_name(n, names) for n in wanted]
+            if columns and None not in columns:
+                return columns
+        columns = [
             n for n in names if table_columns.TEXT_NAME.fullmatch(n.lower())
         ]
-        if not self.texts and len(found) == len(self.names):
-            return found
+        if not self.texts and len(columns) == len(self.names):
+            return columns
         return None
 
     def _by_name(self, where: str, names: list[str]) -> Layout:
@@ -211,8 +211,8 @@ class _Reader:
         )
 
     def _took(self, names, texts, label: str, key: str) -> None:
-        found = Columns(tuple(names), tuple(texts), label, key)
-        self.said = [found.describe(self.options.input_file)]
+        columns = Columns(tuple(names), tuple(texts), label, key)
+        self.said = [columns.describe(self.options.input_file)]
 
     def _others(self, where, names, texts) -> tuple[str, str]:
         """Names of the label's and the key's columns, "" without them."""
@@ -224,17 +224,17 @@ class _Reader:
                 )
         label = find_name(self.label, rest) if self.label else None
         if label is None:
-            found = [
+            label_columns = [
                 n
                 for n in table_columns.label_candidates(rest)
                 if find_name(n, self.columns) is None
             ]
-            if len(found) > 1:
+            if len(label_columns) > 1:
                 raise UserError(
                     f"{where}: wanted one column of the label, found "
-                    f"{' and '.join(found)}: name it with --label_column"
+                    f"{' and '.join(label_columns)}: name it with --label_column"
                 )
-            label = found[0] if found else ""
+            label = label_columns[0] if label_columns else ""
         others = [n for n in rest if n != label]
         key = (
             find_name(self.options.key_column, others) or ""

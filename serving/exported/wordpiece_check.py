@@ -93,11 +93,15 @@ def _of_functions(graph) -> Iterator[str]:
         if name not in functions:
             continue
         arguments = functions[name].signature.input_arg
-        given = len(arguments) - len(concrete.bound_inputs)
+        argument_count = len(arguments) - len(concrete.bound_inputs)
         for i, argument in enumerate(arguments):
             if argument.type not in _BYTES:
                 continue
-            at = concrete.bound_inputs[i - given] if i >= given >= 0 else -1
+            at = (
+                concrete.bound_inputs[i - argument_count]
+                if i >= argument_count >= 0
+                else -1
+            )
             if not 0 <= at < len(objects.nodes) or (
                 objects.nodes[at].WhichOneof("kind") != "constant"
             ):
@@ -184,20 +188,20 @@ def _leaves(units: np.ndarray, prefix: int = 2) -> list[tuple[bytes, int]]:
 
 
 def _vocabularies(
-    found: list[tuple[bytes, int]], prefix: bytes
+    numbered: list[tuple[bytes, int]], prefix: bytes
 ) -> Iterator[list[bytes]]:
     """The vocabularies that the keys can stem from.
 
     The library leaves out of the tree the empty piece and the prefix alone.
     """
-    ids = [number for _, number in found]
-    if ids.count(dict(found).get(prefix + _NO_SUFFIX, -1)) > 1:
-        found = [row for row in found if row[0] != prefix + _NO_SUFFIX]
+    ids = [number for _, number in numbered]
+    if ids.count(dict(numbered).get(prefix + _NO_SUFFIX, -1)) > 1:
+        numbered = [row for row in numbered if row[0] != prefix + _NO_SUFFIX]
     size = max(ids) + 1
-    if not len(found) <= size <= len(found) + 2:
+    if not len(numbered) <= size <= len(numbered) + 2:
         raise _Damaged
     pieces: list[bytes | None] = [None] * size
-    for piece, number in found:
+    for piece, number in numbered:
         pieces[number] = piece
     gaps = [i for i, piece in enumerate(pieces) if piece is None]
     for fill in itertools.permutations((prefix, b""), len(gaps)):

@@ -137,13 +137,13 @@ def _vocabulary_in(folder: str, config: EncoderConfig) -> str:
 
 
 def _load_vocabulary(path: str, config: EncoderConfig) -> Vocabulary:
-    found = lm_vocabulary.load(path, config.extra.get("line_end"))
+    symbols = lm_vocabulary.load(path, config.extra.get("line_end"))
     known = config.extra.get("vocabulary_sha256")
     if known:
-        found.require(known, "the model")
-    if found.size != config.vocab_size:
+        symbols.require(known, "the model")
+    if symbols.size != config.vocab_size:
         raise UserError(
-            f"{path} has {found.size} symbols, the model {config.vocab_size}: "
+            f"{path} has {symbols.size} symbols, the model {config.vocab_size}: "
             "give the file it was trained with"
         )
-    return found
+    return symbols

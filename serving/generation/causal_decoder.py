@@ -112,19 +112,19 @@ class CausalGenerator:
         layers = tuple(tf.repeat(layer, samples, 0) for layer in layers)
         memory = layers, tf.repeat(length, samples, 0)
         log_probs = tf.repeat(log_probs, samples, 0)
-        tokens, found = [], []
+        tokens, log_probs_chosen = [], []
         left = tf.fill([samples], self.stop_count)
         for step in range(options.max_new_tokens):
             token, own = picked(
                 log_probs, self.banned, options, tf.constant(step)
             )
             tokens.append(token)
-            found.append(own)
+            log_probs_chosen.append(own)
             left = self._going_on(token, left)
             if self.stop_count and bool(tf.reduce_all(left <= 0)):
                 break
             log_probs, *memory = self._read(token[:, tf.newaxis], *memory)
-        return tf.stack(tokens, 1), tf.stack(found, 1)
+        return tf.stack(tokens, 1), tf.stack(log_probs_chosen, 1)
 
     # --- The fast way: one row per token ------------------------------------
 
@@ -140,11 +140,11 @@ class CausalGenerator:
         log_probs = tf.repeat(log_probs, batch, 0)
         left = tf.fill([batch], self.stop_count)
 
-        def body(step, log_probs, left, tokens, found, caches):
+        def body(step, log_probs, left, tokens, chosen, caches):
             token, own = picked(log_probs, self.banned, options, step)
             at = tf.reshape(step, [1, 1])
             tokens = tf.tensor_scatter_nd_update(tokens, at, token[tf.newaxis])
-            found = tf.tensor_scatter_nd_update(found, at, own[tf.newaxis])
+            chosen = tf.tensor_scatter_nd_update(chosen, at, own[tf.newaxis])
             place = Place.of(count + step, slots, hide)
             x = encoder.embeddings(token[:, tf.newaxis])  # [B, 1, D]
             kept = []
@@ -165,7 +165,7 @@ class CausalGenerator:
                 kept.append(keys.written())
             log_probs = self.model.log_probs(x[:, 0], clusters)
             left = self._going_on(token, left)
-            return step + 1, log_probs, left, tokens, found, kept
+            return step + 1, log_probs, left, tokens, chosen, kept
 
         state = tf.while_loop(
             lambda step, _, left, *__: (
@@ -184,8 +184,8 @@ class CausalGenerator:
             parallel_iterations=1,
         )
         steps = state[0]
-        tokens, found = state[3][:steps], state[4][:steps]
-        return tf.transpose(tokens), tf.transpose(found)
+        tokens, chosen = state[3][:steps], state[4][:steps]
+        return tf.transpose(tokens), tf.transpose(chosen)
 
     def _caches(self, memory, count, batch, context):
         """[2, N, B, M, H] of every layer after the prompt."""

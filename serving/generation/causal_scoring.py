@@ -53,13 +53,13 @@ class CausalScorer:
         for row, text in zip(ids, texts, strict=False):
             row[: len(text)] = text
         layers, valid = self.model.empty_memory(self.batch_size)
-        found = []
+        by_segment = []
         for step in range(steps):
             begin = step * length
             part = tf.constant(ids[:, begin : begin + length + 1])
             log_probs, layers, valid = self._run(part, layers, valid)
-            found.append(log_probs.numpy())
-        return np.concatenate(found, 1)
+            by_segment.append(log_probs.numpy())
+        return np.concatenate(by_segment, 1)
 
     def _segment(self, ids, layers, valid):
         inputs, targets = ids[:, :-1], ids[:, 1:]

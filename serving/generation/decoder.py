@@ -118,8 +118,8 @@ class Generator:
         """
         batch, length = tf.shape(ids)[0], tf.shape(ids)[1]
         ids = tf.pad(ids, [[0, 0], [0, 1]])  # [B, T + 1]
-        place = tf.range(length + 1) - prompt_length
-        ranks = tf.tile(tf.maximum(place, -1)[tf.newaxis], [batch, 1])
+        position = tf.range(length + 1) - prompt_length
+        ranks = tf.tile(tf.maximum(position, -1)[tf.newaxis], [batch, 1])
         return self.model(
             ids,
             ranks=ranks,
@@ -156,21 +156,23 @@ class Generator:
     def _generate(self, prompt, options):
         batch, length = options.num_samples, prompt.shape[0]
         new = options.max_new_tokens
-        made = self._context(prompt[tf.newaxis], length)
+        outputs = self._context(prompt[tf.newaxis], length)
         matmul = prepared_matmul(self.model.encoder, "qo")
         context = LayerContext(matmul=matmul)
         shared = self._shared(length + new)
         blocks = self.model.encoder.blocks
         prompts = [
             block.rel_attn.keys([states[:, :length]], 1, shared)
-            for block, states in zip(blocks, made.hidden_states, strict=False)
+            for block, states in zip(
+                blocks, outputs.hidden_states, strict=False
+            )
         ]
         n, h = self.model.config.n_head, self.model.config.d_head
         caches = [
             tf.zeros([2, n, batch, new, h], block.compute_dtype)
             for block in blocks
         ]
-        query = tf.repeat(made.query_output, batch, 0)
+        query = tf.repeat(outputs.query_output, batch, 0)
         done = tf.zeros([batch], tf.bool)
         token, log_prob = self._pick(query, tf.constant(0), done, options)
         tokens = tf.fill([new, batch], self.pad)

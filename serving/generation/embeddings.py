@@ -172,14 +172,14 @@ class Embedder:
                 part = ids[begin : begin + room]
                 row = [special.cls, *part, special.sep]
                 rows.append(np.asarray(row, np.int32))
-        found = []
+        windows = []
         for at in range(0, len(rows), len(texts)):
-            found += self._rows(rows[at : at + len(texts)])
-        made = []
+            windows += self._rows(rows[at : at + len(texts)])
+        vectors = []
         for count in counts:
-            own, found = found[:count], found[count:]
-            made.append((np.concatenate([v[1:-1] for v in own]), own[0][0]))
-        return made
+            own, windows = windows[:count], windows[count:]
+            vectors.append((np.concatenate([v[1:-1] for v in own]), own[0][0]))
+        return vectors
 
     def _rows(self, rows: list[np.ndarray]) -> list[np.ndarray]:
         """[n, D] of each row, read in segments that carry memory."""

@@ -171,11 +171,11 @@ class Filler:
         (leave one out).
         """
         count, length = len(order), len(hidden.ids)
-        given = np.setdiff1d(np.arange(length), hidden.positions)
+        known = np.setdiff1d(np.arange(length), hidden.positions)
         attributed = np.zeros(length, np.float32)
         whole = self.score(hidden, order).joint
-        for first in range(0, len(given), _ROWS):
-            part = given[first : first + _ROWS]
+        for first in range(0, len(known), _ROWS):
+            part = known[first : first + _ROWS]
             ranks = np.full((len(part), length), -1, np.int32)
             ranks[:, hidden.positions[order]] = np.arange(count)
             # Behind all targets in the order: neither they nor context see it.
@@ -194,15 +194,15 @@ class Filler:
         count = len(order)
         ids = hidden.ids[np.newaxis]
         scores = np.zeros((1, count), np.float32)  # [beams, P]
-        for place in order:
-            factors = self.factors(ids, hidden.positions, order)[:, place]
+        for slot in order:
+            factors = self.factors(ids, hidden.positions, order)[:, slot]
             total = scores.sum(1)[:, np.newaxis] + factors  # [beams, V]
             width = min(beam_size, int(np.isfinite(total).sum()))
             best = np.argsort(-total, axis=None, kind="stable")[:width]
             beam, token = np.unravel_index(best, total.shape)
             ids, scores = ids[beam].copy(), scores[beam].copy()
-            ids[:, hidden.positions[place]] = token
-            scores[:, place] = factors[beam, token]
+            ids[:, hidden.positions[slot]] = token
+            scores[:, slot] = factors[beam, token]
         return [
             Filling(row[hidden.positions], log_probs)
             for row, log_probs in zip(ids, scores, strict=True)

@@ -40,10 +40,10 @@ def load_tokenizer(options: ModelOptions) -> AnyTokenizer:
     folder = checkpoints.resolve(options.checkpoint).folder
     if not path:
         path = vocabulary.find_or_refuse(folder)
-    found = vocabulary.read(path)
-    settings = vocabulary.settle(found, options.text, folder)
+    symbols = vocabulary.read(path)
+    settings = vocabulary.settle(symbols, options.text, folder)
     # Standard output is for the results.
-    print(f"text: {found.describe(settings)}", file=sys.stderr)
+    print(f"text: {symbols.describe(settings)}", file=sys.stderr)
     return open_tokenizer(path, settings)
 
 

@@ -1,4 +1,4 @@
-"""Options of `serving.embed`, `fill_mask`, `generate` and `score` (L0)."""
+"""Options of `serving.embed`, `fill_mask`, `generate` and `score`."""
 
 import dataclasses
 from typing import Any

@@ -39,12 +39,12 @@ def score_lines(
     rows = [vocabulary.encode_line(line, line_end) for line in lines]
     scores = scorer.score([ids for ids, _ in rows])
     has_end = line_end and vocabulary.eos_id is not None
-    found = []
+    scored_rows = []
     for number, line in enumerate(lines, start=1):
         (ids, first), log_probs = rows[number - 1], scores[number - 1]
         count = len(log_probs)
         total = float(log_probs.sum(dtype="float64")) if count else 0.0
-        found.append(
+        scored_rows.append(
             {
                 "line": number,
                 "text": line,
@@ -58,4 +58,4 @@ def score_lines(
                 "line_end_scored": has_end,
             }
         )
-    return found
+    return scored_rows

@@ -63,20 +63,20 @@ class Scorer:
         log_probs, orders = [np.zeros(0, np.float32)], []
         for begin in range(0, len(ids), self.segment_len):
             part = ids[begin : begin + self.segment_len]
-            given = min(max(context - begin, 0), len(part))
-            places = np.arange(given, len(part))
+            context_length = min(max(context - begin, 0), len(part))
+            places = np.arange(context_length, len(part))
             if order == "right_to_left":
                 places = places[::-1]
             elif order == "random":
                 places = rng.permutation(places)
             ranks = np.full(len(part), -1, np.int32)
             ranks[places] = np.arange(len(places))
-            found, memory = self._run(
+            log_prob, memory = self._run(
                 tf.constant(part[np.newaxis], tf.int32),
                 tf.constant(ranks[np.newaxis]),
                 memory,
             )
-            log_probs.append(found.numpy()[0][given:])
+            log_probs.append(log_prob.numpy()[0][context_length:])
             orders.append(places)
         return Score(np.concatenate(log_probs), orders)
 
@@ -97,7 +97,7 @@ class Scorer:
                 f"{len(ids)}: shorten the text or give --context_chars"
             )
         orders = list(itertools.permutations(places))
-        config, found = self.model.config, []
+        config, by_batch = self.model.config, []
         for begin in range(0, len(orders), _ROWS):
             part = np.array(orders[begin : begin + _ROWS], np.int32)
             ranks = np.full((len(part), len(ids)), -1, np.int32)
@@ -108,8 +108,8 @@ class Scorer:
             log_probs, _ = self._run(
                 tf.constant(rows, tf.int32), tf.constant(ranks), memory
             )
-            found.append(log_probs.numpy()[:, len(ids) - len(places) :])
-        return np.concatenate(found)
+            by_batch.append(log_probs.numpy()[:, len(ids) - len(places) :])
+        return np.concatenate(by_batch)
 
     def _segment(self, ids, ranks, memory):
         rows, length = tf.unstack(tf.shape(ids))

@@ -85,8 +85,8 @@ def read(folder: str) -> SentenceFolder | None:
         )
     length = 0
     if files.exists(os.path.join(folder, _LENGTH)):
-        found = _json(os.path.join(folder, _LENGTH), dict)
-        length = found.get("max_seq_length") or 0
+        length_config = _json(os.path.join(folder, _LENGTH), dict)
+        length = length_config.get("max_seq_length") or 0
         if type(length) is not int or not 0 <= length < 1 << 31:
             raise UserError(
                 f"{os.path.join(folder, _LENGTH)}: max_seq_length: wanted a "

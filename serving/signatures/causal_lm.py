@@ -134,10 +134,10 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
         rows = context.tokenizer.tokenize(text)
 
         def one(row):
-            found = ids.function(
+            generated = ids.function(
                 row[tf.newaxis], tf.zeros(shape), tf.zeros([1], tf.int32), **how
             )
-            return found["tokens"][0], found["log_probs"][0]
+            return generated["tokens"][0], generated["log_probs"][0]
 
         tokens, log_probs = sampling.by_text(one, rows)
         return {
@@ -176,14 +176,16 @@ def _generate(
         hidden, kept = read(model, input_ids, memory, memory_length)
         log_probs = after(model, hidden)
 
-        def body(step, log_probs, memory, length, tokens, found):
+        def body(step, log_probs, memory, length, tokens, chosen):
             token = sampling.choose(log_probs, temperature, top_k, [seed, step])
             tokens = tokens.write(step, token)
-            found = found.write(step, tf.gather(log_probs, token, batch_dims=1))
+            chosen = chosen.write(
+                step, tf.gather(log_probs, token, batch_dims=1)
+            )
             hidden, kept = read(model, token[:, tf.newaxis], memory, length)
             memory, length = kept["new_memory"], kept["new_memory_length"]
             log_probs = after(model, hidden)
-            return step + 1, log_probs, memory, length, tokens, found
+            return step + 1, log_probs, memory, length, tokens, chosen
 
         arrays = [
             tf.TensorArray(d, max_new_tokens, element_shape=[None])

@@ -64,12 +64,12 @@ def _continue(context: Context, prompt, count, temperature, top_k, seed):
     memory = tf.ensure_shape(memory, [len(states) - 1, 1, None, None])
 
     def step(i, last, memory, tokens, log_probs):
-        place = tf.constant([[0, 1]])
+        position = tf.constant([[0, 1]])
         output = model(
             tf.tile(last[tf.newaxis, tf.newaxis], [1, 2]),
-            ranks=place,
-            is_target=tf.ones_like(place),
-            target_positions=place[:, 1:],
+            ranks=position,
+            is_target=tf.ones_like(position),
+            target_positions=position[:, 1:],
             memory=tuple(tf.unstack(memory)),
             memory_length=tf.shape(memory)[2][tf.newaxis],
             training=False,
@@ -88,7 +88,7 @@ def _continue(context: Context, prompt, count, temperature, top_k, seed):
         tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=[])
         for dtype in (tf.int32, tf.float32)
     ]
-    made, _, _, tokens, log_probs = tf.while_loop(
+    count_made, _, _, tokens, log_probs = tf.while_loop(
         lambda i, last, *_: (i < count) & ((i == 0) | (last != ids.eod)),
         step,
         (tf.constant(0), prompt[-1], memory, *arrays),
@@ -101,7 +101,7 @@ def _continue(context: Context, prompt, count, temperature, top_k, seed):
         ),
         parallel_iterations=1,
     )
-    behind = [[0, count - made]]
+    behind = [[0, count - count_made]]
     return (
         tf.pad(tokens.stack(), behind, constant_values=ids.pad),
         tf.pad(log_probs.stack(), behind),

@@ -173,8 +173,8 @@ def pad_left(
     dense = tf.pad(dense, [[0, 0], [0, gap]], constant_values=value)
     # Turning a row around its own length moves the padding to the left.
     counts = tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
-    place = (tf.range(length)[tf.newaxis] + counts) % length
-    return tf.gather(dense, place, batch_dims=1)
+    source = (tf.range(length)[tf.newaxis] + counts) % length
+    return tf.gather(dense, source, batch_dims=1)
 
 
 def pad_right(

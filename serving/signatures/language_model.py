@@ -86,13 +86,13 @@ def _stream_signatures(context: Context) -> dict[str, Signature]:
 
     def score(input_ids, input_mask, memory, memory_length):
         batch, length = tf.shape(input_ids)[0], tf.shape(input_ids)[1]
-        place = tf.tile(tf.range(length)[tf.newaxis], [batch, 1])
+        position = tf.tile(tf.range(length)[tf.newaxis], [batch, 1])
         output = context.model(
             input_ids,
             input_mask=input_mask,
-            ranks=place,
-            is_target=tf.ones_like(place),
-            target_positions=place,
+            ranks=position,
+            is_target=tf.ones_like(position),
+            target_positions=position,
             memory=_per_layer(memory, config.n_layer),
             memory_length=memory_length,
             training=False,

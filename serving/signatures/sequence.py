@@ -284,9 +284,9 @@ def _of_pieces(
     begin = tf.shape(logits)[1] - lengths
     if layout == symbols.CLS_FIRST:
         begin = tf.ones_like(lengths)  # after CLS
-    place = begin[:, tf.newaxis] + tf.range(tf.shape(real)[1])
-    place = tf.minimum(place, tf.shape(logits)[1] - 1)
-    logits = tf.gather(logits, place, batch_dims=1)  # [B, (pieces), Y]
+    position = begin[:, tf.newaxis] + tf.range(tf.shape(real)[1])
+    position = tf.minimum(position, tf.shape(logits)[1] - 1)
+    logits = tf.gather(logits, position, batch_dims=1)  # [B, (pieces), Y]
     return tf.where(real[:, :, tf.newaxis], logits, 0.0)
 
 

@@ -42,9 +42,12 @@ def span_signatures(context: Context) -> dict[str, Signature]:
 
     Raises UserError: a window cannot hold the longest question.
     """
-    given = context.spec.data_options
+    data_options = context.spec.data_options
     options = Options(
-        *(given.get(f, getattr(SquadDataOptions, f)) for f in Options._fields)
+        *(
+            data_options.get(f, getattr(SquadDataOptions, f))
+            for f in Options._fields
+        )
     )
     require_paragraph_room(
         context.spec.max_seq_length, options.max_query_length
@@ -129,8 +132,8 @@ def _answer(context: Context, options: Options, question, paragraph):
         first = tf.gather(query_length, windows.row)[:, tf.newaxis] + 2
         for name in ("start_top_index", "end_top_index"):
             beams[name] -= first
-    found = span_answers.candidates(options, windows, beams, starts, ends)
-    answers = span_answers.choose(options, windows, found, paragraph)
+    candidates = span_answers.candidates(options, windows, beams, starts, ends)
+    answers = span_answers.choose(options, windows, candidates, paragraph)
     cls_logits = tf.RaggedTensor.from_value_rowids(
         beams["cls_logits"],
         windows.row,
@@ -180,14 +183,14 @@ def _features(context, windows, tokens, query, query_length):
     if _cls_first(context):
         first, cls_index, blank = asked + 2, tf.zeros_like(last), a
     input_ids = input_ids.to_tensor()
-    place = tf.range(tf.shape(input_ids)[1])[tf.newaxis]
-    at_cls = tf.equal(place, cls_index[:, tf.newaxis])
-    in_paragraph = place < (first + windows.length)[:, tf.newaxis]
-    in_paragraph &= place >= first[:, tf.newaxis]
+    position = tf.range(tf.shape(input_ids)[1])[tf.newaxis]
+    at_cls = tf.equal(position, cls_index[:, tf.newaxis])
+    in_paragraph = position < (first + windows.length)[:, tf.newaxis]
+    in_paragraph &= position >= first[:, tf.newaxis]
     return {
         "input_ids": input_ids,
         "segment_ids": segments.to_tensor(blank),
-        "input_mask": tf.cast(place <= last[:, tf.newaxis], tf.int32),
+        "input_mask": tf.cast(position <= last[:, tf.newaxis], tf.int32),
         "paragraph_mask": tf.cast(in_paragraph | at_cls, tf.int32),
         "cls_index": cls_index,
     }

@@ -80,9 +80,9 @@ def _most_context(windows, token) -> tf.Tensor:
     """
     starts = tf.gather(windows.starts, windows.row).to_tensor()  # [W, N]
     lengths = tf.gather(windows.lengths, windows.row).to_tensor()
-    place = (windows.start[:, tf.newaxis] + token)[:, :, tf.newaxis]
-    left = place - starts[:, tf.newaxis]  # [W, X, N]
-    right = (starts + lengths)[:, tf.newaxis] - 1 - place
+    position = (windows.start[:, tf.newaxis] + token)[:, :, tf.newaxis]
+    left = position - starts[:, tf.newaxis]  # [W, X, N]
+    right = (starts + lengths)[:, tf.newaxis] - 1 - position
     score = tf.cast(tf.minimum(left, right), tf.float64)
     score += 0.01 * tf.cast(lengths, tf.float64)[:, tf.newaxis]
     inside = (left >= 0) & (right >= 0)
@@ -187,6 +187,6 @@ def _without_space(paragraph, first, last):
 def _seen_before(text, valid):
     """bool [B, X]: an earlier candidate has the same text."""
     same = tf.equal(text[:, :, tf.newaxis], text[:, tf.newaxis])  # [B, X, X]
-    place = tf.range(tf.shape(text)[1])
-    earlier = place[tf.newaxis] < place[:, tf.newaxis]
+    rank = tf.range(tf.shape(text)[1])
+    earlier = rank[tf.newaxis] < rank[:, tf.newaxis]
     return tf.reduce_any(same & earlier & valid[:, tf.newaxis], 2)

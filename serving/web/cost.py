@@ -119,14 +119,14 @@ class Budget:
     def check(self, signature: str, rows: list[dict]) -> Work:
         """The most that any row asks for; UserError above a bound."""
         work = [self.row_work(signature, row) for row in rows]
-        for i, found in enumerate(work):
-            if found.chosen and found.tokens > self.max_tokens:
+        for i, row_work in enumerate(work):
+            if row_work.chosen and row_work.tokens > self.max_tokens:
                 raise UserError(
                     f"instances[{i}]: wanted at most {self.max_tokens} tokens "
                     f"(sequences x length, memory included), found "
-                    f"{found.tokens}; send shorter rows or raise --max_tokens"
+                    f"{row_work.tokens}; send shorter rows or raise --max_tokens"
                 )
-        cost = sum(found.cost for found in work)
+        cost = sum(row_work.cost for row_work in work)
         if cost > self._max_cost:
             raise UserError(
                 f"this request takes about {cost} tokens through the model, at "
@@ -158,11 +158,11 @@ class Budget:
         if signature == "tokenize":
             return Work(1, 1 + chars // _CHARS_PER_PIECE, False, chars)
         if self._head == "language_model":  # its symbols are cut from raw text
-            found = self._symbols_work(raw)
+            text_work = self._symbols_work(raw)
         else:
-            found = self._text_work(signature, row, chars, masks)
-        tokens, cost = found.tokens + steps, found.cost + _STEP * steps
-        return found._replace(tokens=tokens, cost=cost, chars=chars)
+            text_work = self._text_work(signature, row, chars, masks)
+        tokens, cost = text_work.tokens + steps, text_work.cost + _STEP * steps
+        return text_work._replace(tokens=tokens, cost=cost, chars=chars)
 
     def _symbols_work(self, chars: int) -> Work:
         """What a language model does with a text, which it reads whole."""

@@ -141,8 +141,8 @@ class Versions:
         """Loads the newest version that can be; whether there was one."""
         served = self.current.model
         parent = os.path.dirname(os.path.normpath(served.version_dir))
-        found = await asyncio.to_thread(versions_below, parent)
-        for number in sorted(found, reverse=True):
+        numbers = await asyncio.to_thread(versions_below, parent)
+        for number in sorted(numbers, reverse=True):
             if number <= int(served.version):
                 return False
             path = os.path.join(parent, str(number))
@@ -201,9 +201,9 @@ def _column(rows: list[dict], name: str):
 def _state(folder: str) -> tuple:
     """Names, sizes and times of all files of a folder."""
     state = []
-    for place, _, names in tf.io.gfile.walk(folder):
+    for folder_below, _, names in tf.io.gfile.walk(folder):
         for name in names:
-            path = os.path.join(place, name)
+            path = os.path.join(folder_below, name)
             with contextlib.suppress(tf.errors.OpError):
                 about = tf.io.gfile.stat(path)
                 state.append((path, about.length, about.mtime_nsec))

@@ -108,14 +108,14 @@ class Gains(Study):
         for axis, (name, columns) in zip(axes[0], shown.items(), strict=True):
             counts = list(columns)
             for row in rows:
-                found = [
+                differences = [
                     summary.describe(list(row.values[c.name].values()))
                     for c in columns.values()
                 ]
                 axis.errorbar(
                     counts,
-                    [d["mean"] for d in found],
-                    [d["sd"] for d in found],
+                    [d["mean"] for d in differences],
+                    [d["sd"] for d in differences],
                     marker="o",
                     capsize=3,
                     label=row.name,
@@ -144,16 +144,18 @@ class Gains(Study):
         self, rows: list[Row]
     ) -> dict[str, dict[int, ResultColumn]]:
         """Task -> labels -> column, that every row has values of."""
-        found: dict[str, dict[int, ResultColumn]] = {}
+        columns_by_task: dict[str, dict[int, ResultColumn]] = {}
         for column in self.options.columns:
             task = self.options.tasks[column.of]
             if task.labels.isdigit() and all(
                 row.values.get(column.name) for row in rows
             ):
-                found.setdefault(task.base, {})[int(task.labels)] = column
+                columns_by_task.setdefault(task.base, {})[int(task.labels)] = (
+                    column
+                )
         return {
             name: dict(sorted(columns.items()))
-            for name, columns in found.items()
+            for name, columns in columns_by_task.items()
             if len(columns) >= 3
         }
 
@@ -175,8 +177,8 @@ def _in_short(options: StudyOptions, row: Row, base: Row) -> str:
     """In how many tasks a row is better, in a sentence."""
     said: dict[str, dict[str, None]] = {"better": {}, "worse": {}}
     for column in options.columns:
-        found = verdict(gain(row, base, column), column)
-        said.get(found, {})[options.tasks[column.of].base] = None
+        word = verdict(gain(row, base, column), column)
+        said.get(word, {})[options.tasks[column.of].base] = None
     better, worse = (", ".join(tasks) or "none" for tasks in said.values())
     count = len({options.tasks[c.of].base for c in options.columns})
     return (

@@ -55,8 +55,8 @@ class LearningOptions(StudyOptions):
             )
         flags = self.pretrain.flags if self.pretrain else {}
         for row in self.rows if self.systems else ():
-            given = flags | row.pretrain
-            missing = {*_SIZES.values(), "data_dir"} - set(given)
+            flags_of_row = flags | row.pretrain
+            missing = {*_SIZES.values(), "data_dir"} - set(flags_of_row)
             if row.key not in self.systems or missing:
                 what = f"`{min(missing)}`" if missing else "one of [systems]"
                 raise UserError(f"row {row.name!r}: {what} is missing")
@@ -85,9 +85,12 @@ class Learning(Study):
 
     def curves(self) -> dict[str, dict[str, Curve]]:
         """Row -> seed -> curve of what is done, and not elsewhere."""
-        metric, found = self.options.columns_of_curves()[0].metric, {}
+        metric, curves_by_column = (
+            self.options.columns_of_curves()[0].metric,
+            {},
+        )
         for row in self.options.rows:
-            own = found.setdefault(row.key, {})
+            own = curves_by_column.setdefault(row.key, {})
             for seed in range(self.options.pretrain_seeds):
                 name = f"{row.key}-{seed}"
                 path = self.path(name, "run", EVALUATIONS)
@@ -99,7 +102,7 @@ class Learning(Study):
                     "steps": [e["step"] for e in evaluations],
                     "losses": [e[metric] for e in evaluations],
                 }
-        return found
+        return curves_by_column
 
     @functools.cached_property
     def seconds(self) -> dict[str, float]:

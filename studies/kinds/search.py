@@ -154,17 +154,17 @@ class Search(Study):
 
     def _draw(self) -> bool:
         """Adds trials; False where there are no more."""
-        given, by = self.given, self.given.chosen_by
-        count = min(given.together, given.trials - len(self.trials))
+        options, by = self.given, self.given.chosen_by
+        count = min(options.together, options.trials - len(self.trials))
         if count <= 0:
             return False
         values = [
             list(row.values.get(by.name, {}).values())
-            for row in self._rows()[len(given.rows) :]
+            for row in self._rows()[len(options.rows) :]
         ]
         before = list(zip(self.trials, values, strict=True))
         drawn = spaces.draw(
-            given.space, before, count, by.higher, given.draw_seed
+            options.space, before, count, by.higher, options.draw_seed
         )
         self.trials = self.trials + drawn
         files.write_json(self.path(TRIALS), {"trials": self.trials})

@@ -195,17 +195,20 @@ def main() -> None:
         "no recurrence": (0, "relative"),
         "absolute positions": (0, "absolute"),
     }
-    found = {}
+    accuracies = {}
     for name, (memory, encoding) in models.items():
         # Twice what the model sees; longer blocks only ask more in vain.
         own = dataclasses.replace(task, block=2 * (memory + task.segment))
-        found[name] = accuracy_by_gap(own, memory, encoding)
+        accuracies[name] = accuracy_by_gap(own, memory, encoding)
     print(f"T = {task.segment}, chance {1 / task.keys:g}")
-    rows = [["gap", *found]]
-    for gap in range(1, max(map(len, found.values()))):
+    rows = [["gap", *accuracies]]
+    for gap in range(1, max(map(len, accuracies.values()))):
         rows.append(
             [str(gap)]
-            + [f"{a[gap]:.3f}" if gap < len(a) else "" for a in found.values()]
+            + [
+                f"{a[gap]:.3f}" if gap < len(a) else ""
+                for a in accuracies.values()
+            ]
         )
     lines = ["\t".join(row) for row in rows]
     print("\n".join(lines))
@@ -214,7 +217,7 @@ def main() -> None:
         path = os.path.join(FLAGS.output_dir, "copy_task.tsv")
         files.write_text(path, "\n".join(lines) + "\n")
         stem = os.path.join(FLAGS.output_dir, "copy_task")
-        for written in (path, *draw(found, task, stem)):
+        for written in (path, *draw(accuracies, task, stem)):
             print(f"wrote {written}")
 
 

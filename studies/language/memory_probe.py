@@ -130,8 +130,8 @@ def text(task: Task, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def segments_back(gaps: np.ndarray, segment: int) -> np.ndarray:
     """Segments between introduction and answer, -1 where no answer is."""
-    place = np.arange(gaps.shape[1])
-    back = place // segment - (place - gaps) // segment
+    position = np.arange(gaps.shape[1])
+    back = position // segment - (position - gaps) // segment
     return np.where(gaps > 0, back, -1)
 
 

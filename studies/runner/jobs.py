@@ -295,8 +295,8 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     # The folder may be moved.
     commands = [[w.replace(folder, "{}") for w in c] for c in job.commands]
     if files.exists(path):
-        made = attempt.get("commands", commands)
-        if list(map(sorted, made)) != list(map(sorted, commands)):
+        attempted = attempt.get("commands", commands)
+        if list(map(sorted, attempted)) != list(map(sorted, commands)):
             raise UserError(
                 f"{home} was made with other options; remove it, or give "
                 "another output folder"

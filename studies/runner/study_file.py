@@ -316,8 +316,8 @@ def options_of(
     entries["rows"] = _made(RowOptions, entries["rows"])
     entries["columns"] = tuple(
         column
-        for given in _made(ResultColumn, entries["columns"])
-        for column in _with_labels(given, tasks)
+        for entry in _made(ResultColumn, entries["columns"])
+        for column in _with_labels(entry, tasks)
     )
     entries["claims"] = _made(Claim, entries.get("claims", []))
     return options(**entries)

@@ -40,11 +40,11 @@ def markdown(outcomes: list[run.Outcome]) -> list[str]:
     rows: dict[str, dict] = {}
     for outcome in outcomes:
         cell = outcome.cell
-        found = rows.setdefault(cell.command, {})
-        found.setdefault(cell.input or cell.fault, []).append(outcome)
+        by_input = rows.setdefault(cell.command, {})
+        by_input.setdefault(cell.input or cell.fault, []).append(outcome)
     lines = ["| command | what is wrong: held of tried |", "|---|---|"]
-    for command, found in rows.items():
-        shown = ", ".join(f"{name} {_count(o)}" for name, o in found.items())
+    for command, by_input in rows.items():
+        shown = ", ".join(f"{name} {_count(o)}" for name, o in by_input.items())
         lines.append(f"| `{command}` | {shown} |")
     lines += ["", f"{_count(outcomes)} held; the faults of each kind of input:"]
     kinds = {k: list(v) for k, v in damage.KINDS.items()}

@@ -122,8 +122,8 @@ def _numbers(text: str, path: str) -> str:
         return mark if is_number and value is not False else value
 
     _json(leaf, path)
-    found = _read(path).replace(f'"{mark}"'.encode(), text.encode())
-    return _write(path, found)
+    data = _read(path).replace(f'"{mark}"'.encode(), text.encode())
+    return _write(path, data)
 
 
 def _texts(text: str, path: str) -> str:
@@ -190,8 +190,8 @@ def _inside(pattern: str, spoil: Damage, every: bool) -> Damage:
     """Spoils the last file that fits a pattern below the folder, or all."""
 
     def damage(path: str) -> str:
-        found = sorted(glob.glob(os.path.join(path, pattern)))
-        for name in found if every else found[-1:]:
+        paths = sorted(glob.glob(os.path.join(path, pattern)))
+        for name in paths if every else paths[-1:]:
             spoil(name)
         return path
 

@@ -106,9 +106,9 @@ class Outcome:
         field = " of the configuration " in self.line
         if field and self.cell.fault in damage.SIZES:
             return True
-        place = "out" if self.cell.input == OUTPUT else ""
-        return f"/cell/{place}" in self.line or (
-            bool(place) and "--output" in self.line
+        folder = "out" if self.cell.input == OUTPUT else ""
+        return f"/cell/{folder}" in self.line or (
+            bool(folder) and "--output" in self.line
         )
 
 
@@ -141,9 +141,9 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the server of the faults ended")
-        found = json.loads(line)
-        found["left"] = tuple(found.get("left", ()))
-        return Outcome(cell, **found)
+        answer = json.loads(line)
+        answer["left"] = tuple(answer.get("left", ()))
+        return Outcome(cell, **answer)
 
     def close(self) -> None:
         """Ends the process."""
@@ -155,8 +155,8 @@ class Server:
 @contextlib.contextmanager
 def server(folder: str) -> Iterator[Server]:
     """A server that ends with the block."""
-    made = Server(folder)
+    faulted_server = Server(folder)
     try:
-        yield made
+        yield faulted_server
     finally:
-        made.close()
+        faulted_server.close()

@@ -119,11 +119,11 @@ class Runner:
             if cell.input == table.OUTPUT:
                 if cell.fault == "read-only" and not self.can_mount:
                     return {"skipped": "no file system can be mounted here"}
-                place = os.path.join(out, command.locks)
+                held_path = os.path.join(out, command.locks)
                 if cell.fault == table.IN_USE:
-                    stack.enter_context(_in_use(place))
+                    stack.enter_context(_in_use(held_path))
                 elif cell.fault == table.PLANTED:
-                    _plant(place, victim)
+                    _plant(held_path, victim)
                 else:
                     limit = self._prepare_output(stack, cell.fault, out)
             status, text = self._run(
@@ -293,15 +293,15 @@ def _copy(path: str, scratch: str) -> str:
 
 def _leftovers(folders: list[str]) -> list[str]:
     """Half-written files: temporary names and unfinished checkpoints."""
-    found = []
+    paths = []
     for folder in folders:
         for pattern in ("*.tmp-*", ".*.tmp-*", "*_temp", "*.tempstate*"):
-            found += glob.glob(
+            paths += glob.glob(
                 os.path.join(glob.escape(folder), "**", pattern),
                 recursive=True,
                 include_hidden=True,
             )
-    return sorted(set(found))
+    return sorted(set(paths))
 
 
 def _own_mounts() -> bool:

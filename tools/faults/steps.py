@@ -37,8 +37,13 @@ def look(folder: str) -> dict[str, list[str]]:
     if os.path.isfile(path):
         with open(path, encoding="utf-8") as f:
             rows = f.read().splitlines()[1:]
-    found = glob.glob(os.path.join(glob.escape(folder), "*" + _WHOLE))
-    return {"rows": rows, "checkpoints": sorted(map(os.path.basename, found))}
+    checkpoint_paths = glob.glob(
+        os.path.join(glob.escape(folder), "*" + _WHOLE)
+    )
+    return {
+        "rows": rows,
+        "checkpoints": sorted(map(os.path.basename, checkpoint_paths)),
+    }
 
 
 def problem(fault: str, status: int, said: str, before, after) -> str:

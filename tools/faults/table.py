@@ -374,16 +374,16 @@ class Cell:
 
 def cells() -> list[Cell]:
     """Every fault that applies, on every command."""
-    found = []
+    table = []
     for command in COMMANDS:
         for name, kind in command.inputs.items():
             faults = damage.KINDS[kind] if kind else ()
-            found += [Cell(command.name, name, fault) for fault in faults]
+            table += [Cell(command.name, name, fault) for fault in faults]
         faults = OF_OUTPUT * command.writes
         faults += (IN_USE, PLANTED) * bool(command.locks)
-        found += [Cell(command.name, OUTPUT, fault) for fault in faults]
-        found.append(Cell(command.name, "", INTERRUPTED))
-    return found
+        table += [Cell(command.name, OUTPUT, fault) for fault in faults]
+        table.append(Cell(command.name, "", INTERRUPTED))
+    return table
 
 
 def command_named(name: str) -> Command:

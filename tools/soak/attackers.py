@@ -78,8 +78,8 @@ def main() -> None:
 
 
 def _cpu_seconds() -> float:
-    found = resource.getrusage(resource.RUSAGE_SELF)
-    return found.ru_utime + found.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

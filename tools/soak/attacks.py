@@ -154,7 +154,7 @@ def tree(pid: int) -> tuple[float, float]:
 @contextlib.contextmanager
 def attackers(*arguments: str) -> Iterator[list[float]]:
     """Attackers for the block; then the list holds their CPU share."""
-    found: list[float] = []
+    cpu_seconds: list[float] = []
     process = subprocess.Popen(
         [sys.executable, "-m", "tools.soak.attackers", *arguments],
         cwd=ROOT,
@@ -165,8 +165,8 @@ def attackers(*arguments: str) -> Iterator[list[float]]:
     )
     try:
         process.stdout.readline()
-        yield found
-        found.append(float(process.communicate(timeout=TIMEOUT)[0]))
+        yield cpu_seconds
+        cpu_seconds.append(float(process.communicate(timeout=TIMEOUT)[0]))
     finally:
         process.kill()
         process.communicate()
@@ -214,7 +214,7 @@ def run(
     ask(server.port, good, min(seconds, 1.0), clients=4)
     quiet = measure(server, "quiet", 3 * seconds)
     quiet = dataclasses.replace(quiet, control=quiet.p99)
-    found, controls = [quiet], {0.0: quiet.p99}
+    rows, controls = [quiet], {0.0: quiet.p99}
     low = f"--nice={nice}"
     where = (low, f"--port={server.port}", f"--row={json.dumps(good)}")
     for name in names or [*known, ALL]:
@@ -225,13 +225,13 @@ def run(
             alone = measure(server, "control", seconds, low, f"--burn={share}")
             controls[share] = alone.p99
         row = dataclasses.replace(row, control=controls[share])
-        found.append(row)
+        rows.append(row)
         say(line(row, quiet.p99))
     time.sleep(_CALM)
     again = measure(server, AGAIN, seconds)
-    found.append(dataclasses.replace(again, control=quiet.p99))
-    say(line(found[-1], quiet.p99))
-    return found
+    rows.append(dataclasses.replace(again, control=quiet.p99))
+    say(line(rows[-1], quiet.p99))
+    return rows
 
 
 def part(names: list[str], which: str) -> list[str]:

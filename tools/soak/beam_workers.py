@@ -102,13 +102,13 @@ def build(
 
 def peak_megabytes(processes: list[subprocess.Popen]) -> list[int]:
     """The largest resident memory of those that still run."""
-    found = []
+    megabytes = []
     for process in processes:
         with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
             values = dict(line.split(":", 1) for line in f)
         if "VmHWM" in values:  # not of one that was killed
-            found.append(int(values["VmHWM"].split()[0]) // 1000)
-    return found
+            megabytes.append(int(values["VmHWM"].split()[0]) // 1000)
+    return megabytes
 
 
 def same_bytes(a: str, b: str) -> bool:
@@ -152,18 +152,18 @@ def main() -> None:
             with cluster(count, a.output_dir) as (address, processes):
                 beam = f"--runner={DASK} --dask_client_address={address} "
                 beam += "--dask_partition_size=1"
-                found = build(command, out, beam, count, processes[-1])
-                found["worker_megabytes"] = peak_megabytes(processes)
+                report = build(command, out, beam, count, processes[-1])
+                report["worker_megabytes"] = peak_megabytes(processes)
             equal = same_bytes(local, out)
             good &= equal
-            print(name, f"dask {count}", found, f"same bytes: {equal}")
+            print(name, f"dask {count}", report, f"same bytes: {equal}")
         if a.direct:
             beam = "--runner=DirectRunner --direct_running_mode="
             beam += f"multi_processing --direct_num_workers={a.direct}"
-            found = build(command, out, beam, a.direct)
+            report = build(command, out, beam, a.direct)
             equal = same_bytes(local, out)
             good &= equal
-            print(name, f"direct {a.direct}", found, f"same bytes: {equal}")
+            print(name, f"direct {a.direct}", report, f"same bytes: {equal}")
     if not good:
         sys.exit(1)
 

@@ -138,13 +138,13 @@ def _file_commands(
 
 def prepare(folder: str, what: str) -> None:
     """The model and the export that later commands read."""
-    made = commands(folder)
+    commands_by_kind = commands(folder)
     if what in _READ_A_MODEL:
-        _once(made["finetuning"], os.path.join(folder, "model"))
+        _once(commands_by_kind["finetuning"], os.path.join(folder, "model"))
     if what == "lm":
-        _once(made["lm_data"], os.path.join(folder, "streams"))
+        _once(commands_by_kind["lm_data"], os.path.join(folder, "streams"))
     if what in _READ_AN_EXPORT:
-        _once(made["export"], os.path.join(folder, "exported"))
+        _once(commands_by_kind["export"], os.path.join(folder, "exported"))
         with open(os.path.join(folder, "rows.txt"), "w") as f:
             for i in range(_ROWS):
                 f.write(" ".join(world.WORDS[i % 200 :][:5]) + "\n")
@@ -186,8 +186,8 @@ def soak(folder: str, what: str, kills: int, seed: int) -> Outcome:
     differing, left = [], []
     while not starts or done < kills:
         _remove(killed)  # it ended before all kills: another round
-        found = _round(command, killed, kills - done, seconds, rng)
-        done, starts = done + found[0], starts + found[1]
+        counts = _round(command, killed, kills - done, seconds, rng)
+        done, starts = done + counts[0], starts + counts[1]
         differing += starting.in_fork(differences, whole, killed)
         left += leftovers(killed)
     return Outcome(what, done, starts, round(seconds, 1), differing, left)
@@ -218,33 +218,33 @@ def _says_complete(output: str) -> bool:
 
 
 def _remove(path: str) -> None:
-    for found in glob.glob(path + "*"):
-        if os.path.isdir(found):
-            shutil.rmtree(found)
+    for path_of_output in glob.glob(path + "*"):
+        if os.path.isdir(path_of_output):
+            shutil.rmtree(path_of_output)
         else:
-            os.remove(found)
+            os.remove(path_of_output)
 
 
 def differences(a: str, b: str) -> list[str]:
     """Files and tensors that are not the same in two outputs."""
-    found = []
+    names = []
     files = [_digests(path) for path in (a, b)]
     for name in sorted(files[0].keys() | files[1].keys()):
         if files[0].get(name) != files[1].get(name):
-            found.append(name)
+            names.append(name)
     tensors = [_tensors(path) for path in (a, b)]
     for name in sorted(tensors[0].keys() | tensors[1].keys()):
         if tensors[0].get(name) != tensors[1].get(name):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _files(path: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
     return sorted(
-        os.path.join(place, name)
-        for place, _, names in os.walk(path)
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(path)
         for name in names
     )
 
@@ -286,9 +286,9 @@ def leftovers(path: str) -> list[str]:
     names = [n for n in beside if not n.endswith((".log", ".report.json"))]
     if os.path.isdir(path):
         names += [
-            os.path.join(place, name)
-            for place, folders, found in os.walk(path)
-            for name in [*folders, *found]
+            os.path.join(folder, name)
+            for folder, folders, file_names in os.walk(path)
+            for name in [*folders, *file_names]
             if ".tmp-" in name or "_temp" in name or name.startswith(".")
         ]
     return sorted(names)

@@ -150,15 +150,15 @@ def _read_state(path: str, settings: dict, kills: int) -> Outcome | None:
     """What happened so far; None = nothing."""
     if not files.exists(path):
         return None
-    found = files.read_json_object(path, "remove its folder")
+    fields = files.read_json_object(path, "remove its folder")
     for name, wanted in settings.items():
-        had = found.pop(name, None)
+        had = fields.pop(name, None)
         if had != wanted:
             raise UserError(
                 f"{path} is of a soak with {name} {had}, now it is {wanted}: "
                 "give the same options or another --output_dir"
             )
-    outcome = Outcome(**found)
+    outcome = Outcome(**fields)
     outcome.done &= outcome.kills >= kills
     return outcome
 

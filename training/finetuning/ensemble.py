@@ -180,7 +180,7 @@ def _found_before(members, weights, options, say) -> dict:
     predictions have.
     """
     task, path = members[0].task, os.path.join(options.run.model_dir, FILE_NAME)
-    found = {}
+    by_task = {}
     if files.exists(path):
         with files.open_binary(path) as f:
             earlier = json.loads(f.read())
@@ -189,18 +189,18 @@ def _found_before(members, weights, options, say) -> dict:
             weights,
         )
         if same and earlier.get("checkpoints") == _names(members):
-            found = earlier["found"]
+            by_task = earlier["found"]
     # One that is given is for this run, and leaves what was found.
     for name in () if task.export_options() else thresholds.NAMES:
         kept = members[0].spec.data_options.get(name)
-        if name in found:
-            task.threshold = found[name]
+        if name in by_task:
+            task.threshold = by_task[name]
         elif kept is not None and len(members) > 1 and not options.do_eval:
             say(
                 f"note: {name}={kept:.5g} is of {members[0].folder} alone: "
                 "--do_eval finds the ensemble's"
             )
-    return found
+    return by_task
 
 
 def _names(members: list[Member]) -> list[str]:

@@ -132,16 +132,16 @@ def _check_start(of_data: vocabulary.Vocabulary, folder: str) -> None:
     if path is None:
         return  # what else the folder says is looked at by `settle`
     build = "python -m data.create_pretraining_data --spiece_model_file="
-    found = vocabulary.read(path)
+    vocabulary_of_start = vocabulary.read(path)
     if not released_vocabulary.is_released(path):
-        if found.sha256 != of_data.sha256:
+        if vocabulary_of_start.sha256 != of_data.sha256:
             raise UserError(
                 f"{of_data.path} is of another vocabulary than {path}: wanted "
-                f"spiece_sha256 {found.sha256}, found {of_data.sha256}; build "
+                f"spiece_sha256 {vocabulary_of_start.sha256}, found {of_data.sha256}; build "
                 f"the records with `{build}{path}`"
             )
         return
-    pieces = unigram_rules.pieces_of(found.content)
+    pieces = unigram_rules.pieces_of(vocabulary_of_start.content)
     if symbols.EOP not in pieces:
         raise UserError(
             f"--init_checkpoint: {path} is a tokenizer of released weights "

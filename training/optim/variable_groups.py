@@ -61,20 +61,20 @@ class Group:
 
 
 def _place_of(name: str) -> tuple[int | None, bool, str]:
-    for pattern, decayed, place in rules():
+    for pattern, decayed, group in rules():
         match = re.fullmatch(pattern, name)
         if not match:
             continue
-        if place in ("layer", "bias_of_layer"):
-            return int(match["layer"]), decayed, place
-        return EMBEDDING if place == "embedding" else TOP, decayed, place
+        if group in ("layer", "bias_of_layer"):
+            return int(match["layer"]), decayed, group
+        return EMBEDDING if group == "embedding" else TOP, decayed, group
     raise KeyError(name)
 
 
 def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
     """The group of one variable; KeyError where no rule covers `name`."""
-    layer, decayed, place = _place_of(name)
-    if place == "shared":
+    layer, decayed, group = _place_of(name)
+    if group == "shared":
         _refuse_layers(name, options)
     a = options.lr_layer_decay_rate
     lr_multiplier = gradient_multiplier = 1.0
@@ -82,7 +82,7 @@ def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
         if layer is not TOP:
             # Layer m = layer + 1 of L has a^(L - m); the embeddings a^L.
             lr_multiplier = a ** (n_layer - 1 - layer)
-    elif place == "layer":
+    elif group == "layer":
         gradient_multiplier = a ** (n_layer - 1 - layer)
     frozen = (
         options.freeze_layers > 0

@@ -94,8 +94,8 @@ def update(
             "the steps before is not known; put the file back if you have it"
         )
     if record:
-        given = record.get("flags", {})
-        older = {name: given.get(name, LATER[name]) for name in LATER}
+        recorded = record.get("flags", {})
+        older = {name: recorded.get(name, LATER[name]) for name in LATER}
         found = older | record.get("must_match", {})
         wrong = _differences(found, must_match)
         if wrong:

@@ -1,4 +1,4 @@
-"""`--dev_fraction`: rows of a training file that are dev, or not (L1)."""
+"""`--dev_fraction`: rows of a training file that are dev, or not."""
 
 import numpy as np
 

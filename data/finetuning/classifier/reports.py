@@ -1,4 +1,4 @@
-"""Where a classifier is right and wrong: tables and a picture (L1).
+"""Where a classifier is right and wrong: tables and a picture.
 
 Labels and guesses are class indices `[N]`, or `[N, Y]` of 0 and 1 for several
 labels per row.

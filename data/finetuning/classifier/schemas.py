@@ -1,4 +1,4 @@
-"""WNLI rows as Winograd schemas: a sentence with a pronoun, and candidates (L2).
+"""WNLI rows as Winograd schemas: a sentence with a pronoun, and candidates.
 
 WNLI's hypothesis is a part of the premise with a candidate in the pronoun's
 place. Which words these are is found again by comparing words without case and

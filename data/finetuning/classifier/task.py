@@ -1,4 +1,4 @@
-"""Classification and regression: a label or a number per row of texts (L2)."""
+"""Classification and regression: a label or a number per row of texts."""
 
 import os
 

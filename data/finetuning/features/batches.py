@@ -1,4 +1,4 @@
-"""Which examples make batch number s: a pure function of (seed, s) (L1).
+"""Which examples make batch number s: a pure function of (seed, s).
 
 Training reads the endless list `perm(epoch 0), perm(epoch 1), ...` of all
 examples: batch s holds its entries `s * B .. (s + 1) * B`. So resuming at step

@@ -1,4 +1,4 @@
-"""Which task step s is of: a pure function of (seed, s) (L1).
+"""Which task step s is of: a pure function of (seed, s).
 
 Steps come in blocks in which every task has its exact share, in an order of
 the block's own. A task's n-th step takes its n-th batch, which is the n-th

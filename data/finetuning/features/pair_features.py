@@ -1,4 +1,4 @@
-"""Joins tokenized segments the way classification and RACE feed them (L1).
+"""Joins tokenized segments the way classification and RACE feed them.
 
 Two segments, `max_length` 10, ids 3 = CLS, 4 = SEP:
 

@@ -1,4 +1,4 @@
-"""Features of a whole split as flat arrays, and batches cut from them (L1).
+"""Features of a whole split as flat arrays, and batches cut from them.
 
 Rows are stored without padding, so a batch may be of any length: padded to
 `max_seq_length`, or to the shortest of a few bucket lengths that fits. Both

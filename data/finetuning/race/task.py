@@ -1,4 +1,4 @@
-"""RACE: four options per question, accuracy by level (L2)."""
+"""RACE: four options per question, accuracy by level."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""First-stage retrieval by BM25 (L1)."""
+"""First-stage retrieval by BM25."""
 
 import logging
 import re

@@ -38,9 +38,9 @@ def _open(name: str, part: str):
     """The data set, which must have a part: docs, queries or qrels."""
     tool = optional.load("ir_datasets", "document ranking", REQUIREMENTS)
     with _named(name):
-        found = tool.load(name)
-        if getattr(found, f"has_{part}")():
-            return found
+        dataset = tool.load(name)
+        if getattr(dataset, f"has_{part}")():
+            return dataset
     raise UserError(
         f"{FLAG}={name} has no {part}: give the id of a test set that has "
         "queries, judgements (qrels) and documents"
@@ -54,14 +54,14 @@ def topics(
 
     Raises UserError: it cannot be read, or a query lacks a field.
     """
-    found = _open(name, "queries")
+    dataset = _open(name, "queries")
     with _named(name):
-        for number, query in enumerate(found.queries_iter(), start=1):
+        for number, query in enumerate(dataset.queries_iter(), start=1):
             yield number, query.query_id, _text(name, query, fields)
 
 
 def _text(name: str, query, fields: tuple[str, ...]) -> str:
-    found = []
+    parts = []
     for field in fields:
         text = getattr(query, FIELDS.get(field, ""), None)
         if field == "title":
@@ -71,15 +71,15 @@ def _text(name: str, query, fields: tuple[str, ...]) -> str:
                 f"{FLAG}={name}: query {query.query_id!r} has no "
                 f"{FIELDS[field]}: leave it out of --topic_fields"
             )
-        found.append(text)
-    return " ".join(found)
+        parts.append(text)
+    return " ".join(parts)
 
 
 def qrels(name: str) -> Iterator[tuple[int, str, str, int]]:
     """(ordinal, query, document, grade) of every judgement."""
-    found = _open(name, "qrels")
+    dataset = _open(name, "qrels")
     with _named(name):
-        for number, row in enumerate(found.qrels_iter(), start=1):
+        for number, row in enumerate(dataset.qrels_iter(), start=1):
             yield number, row.query_id, row.doc_id, int(row.relevance)
 
 
@@ -89,13 +89,13 @@ def documents(name: str, wanted: set[str] | None = None) -> Iterator[Document]:
     Single documents are looked up, so that the candidates of a run are found
     without reading tens of millions of others.
     """
-    found = _open(name, "docs")
+    dataset = _open(name, "docs")
     with _named(name):
         if wanted is None:
-            for number, document in enumerate(found.docs_iter(), start=1):
+            for number, document in enumerate(dataset.docs_iter(), start=1):
                 yield _document(name, number, document)
             return
-        store, names = found.docs_store(), sorted(wanted)
+        store, names = dataset.docs_store(), sorted(wanted)
         for at in range(0, len(names), FETCHED):
             part = names[at : at + FETCHED]
             texts = store.get_many(part)

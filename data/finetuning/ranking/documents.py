@@ -1,4 +1,4 @@
-"""Documents one at a time: TREC, JSONL, TSV and SMART files (L1).
+"""Documents one at a time: TREC, JSONL, TSV and SMART files.
 
 | format | a document |
 |---|---|

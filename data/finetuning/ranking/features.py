@@ -1,4 +1,4 @@
-"""Query and document in one row, `query SEP document SEP CLS` (L1).
+"""Query and document in one row, `query SEP document SEP CLS`.
 
 Encoders that want CLS first get `CLS query SEP document SEP`.
 

@@ -1,4 +1,4 @@
-"""Cross-validation over queries, and the file that lets others repeat it (L1)."""
+"""Cross-validation over queries, and the file that lets others repeat it."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Relevance judgements: qrels of 4 and 5 columns, Cranfield's and CISI's (L1).
+"""Relevance judgements: qrels of 4 and 5 columns, Cranfield's and CISI's.
 
 | format | columns |
 |---|---|

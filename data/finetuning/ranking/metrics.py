@@ -1,4 +1,4 @@
-"""NDCG and ERR as gdeval computes them, and trec_eval's measures (L1).
+"""NDCG and ERR as gdeval computes them, and trec_eval's measures.
 
 Both order by score, equal scores by document id, descending. gdeval's gain is
 2^g - 1, trec_eval's g. They also average over other queries, so every mean
@@ -148,8 +148,8 @@ def trec_eval(
         {q: {d: float(s) for d, s in r.items()} for q, r in run.items()}
     )
     return {
-        query: {name: found[name] for name in measures}
-        for query, found in values.items()
+        query: {name: of_query[name] for name in measures}
+        for query, of_query in values.items()
     }
 
 

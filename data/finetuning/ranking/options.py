@@ -1,4 +1,4 @@
-"""What is ranked and how it is judged: files, candidates, folds (L0)."""
+"""What is ranked and how it is judged: files, candidates, folds."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""TREC runs: a score for every candidate of every query (L1).
+"""TREC runs: a score for every candidate of every query.
 
 A line is `query Q0 document rank score tag`. As in trec_eval and gdeval the
 score orders, not the rank, and equal scores are ordered by document id,

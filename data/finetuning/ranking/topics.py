@@ -1,4 +1,4 @@
-"""Queries: TREC SGML, web-track, TSV, JSONL and SMART files (L1).
+"""Queries: TREC SGML, web-track, TSV, JSONL and SMART files.
 
 | format | a query |
 |---|---|

@@ -1,4 +1,4 @@
-"""Whether an answer's text stands where `answer_start` says, and if not, why (L1).
+"""Whether an answer's text stands where `answer_start` says, and if not, why.
 
 Case, white space, accents and Unicode's ways to write one character do not
 matter: the place is the same. Files made by other tools count in other units
@@ -20,13 +20,13 @@ def end_of(context: str, text: str, start: int) -> int | None:
         return None
     if text and context.startswith(text, start):
         return start + len(text)
-    wanted, place = "".join(map(_folded, text)), 0
+    wanted, matched = "".join(map(_folded, text)), 0
     for end in range(start, len(context)):
         part = _folded(context[end])
-        if not wanted.startswith(part, place):
+        if not wanted.startswith(part, matched):
             return None
-        place += len(part)
-        if place == len(wanted):
+        matched += len(part)
+        if matched == len(wanted):
             return end + 1 if wanted else None
     return None
 
@@ -70,10 +70,13 @@ def _shown(text: str) -> str:
 
 
 def _cause(context: str, text: str, start: int) -> str:
-    for unit, place in _other_counts(context, start):
-        if place != start and end_of(context, text, place) is not None:
+    for unit, other_start in _other_counts(context, start):
+        if (
+            other_start != start
+            and end_of(context, text, other_start) is not None
+        ):
             return (
-                f"it is at {place}: 'answer_start' seems to count {unit}, "
+                f"it is at {other_start}: 'answer_start' seems to count {unit}, "
                 "where characters (code points) from 0 are wanted"
             )
     places = [at for at in range(len(context)) if context.startswith(text, at)]

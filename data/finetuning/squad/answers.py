@@ -1,4 +1,4 @@
-"""Beams of windows -> answers by question -> the official numbers (L2)."""
+"""Beams of windows -> answers by question -> the official numbers."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Tokenized paragraphs and questions -> windows `P SEP Q SEP CLS` (L1).
+"""Tokenized paragraphs and questions -> windows `P SEP Q SEP CLS`.
 
 A paragraph of more tokens than fit beside the question is cut into windows
 that start `doc_stride` tokens apart. One window, T 10, ids 3 = CLS, 4 = SEP:

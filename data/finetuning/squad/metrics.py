@@ -1,4 +1,4 @@
-"""SQuAD exact match, F1, best threshold, average precision (L1).
+"""SQuAD exact match, F1, best threshold, average precision.
 
 The definition of the official v2.0 evaluation (v1.1 is the same without
 unanswerable questions). Scores are in percent. By question id: `answers`, the

@@ -1,4 +1,4 @@
-"""Start and end beams of every window -> answers, n-best lists, null odds (L1).
+"""Start and end beams of every window -> answers, n-best lists, null odds.
 
 A window's beams are the `SpanModel`'s: S start positions with their
 log-probabilities and, for each, E ends; entry `i * E + j` of the flat end

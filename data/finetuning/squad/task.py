@@ -1,4 +1,4 @@
-"""SQuAD: windows, answers by question, the threshold of the null odds (L2)."""
+"""SQuAD: windows, answers by question, the threshold of the null odds."""
 
 import dataclasses
 import json
@@ -281,11 +281,11 @@ class SquadTask(Task):
         trained_on = (
             squad_windows.hash_file(self.train.examples) if self.train else ""
         )
-        found = {"task": "squad", "train_data": trained_on}
+        fields = {"task": "squad", "train_data": trained_on}
         if data.train_weights:  # how sets are drawn, where that was said
-            found["train_weights"] = list(data.train_weights)
+            fields["train_weights"] = list(data.train_weights)
         windows = {name: getattr(data, name) for name in WINDOWS}
-        return super().must_match() | found | windows
+        return super().must_match() | fields | windows
 
 
 def check_beams(data: SquadDataOptions, features: FeatureOptions) -> None:

@@ -1,4 +1,4 @@
-"""A SQuAD file with its windows: made in parallel, or read from the cache (L2)."""
+"""A SQuAD file with its windows: made in parallel, or read from the cache."""
 
 import dataclasses
 

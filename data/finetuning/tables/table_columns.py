@@ -1,4 +1,4 @@
-"""The columns of a table: which hold texts, label and id (L2).
+"""The columns of a table: which hold texts, label and id.
 
 Settled once for training and prediction; what was taken is said. Names are
 compared as they stand, then without case.

@@ -1,4 +1,4 @@
-"""What a model says about tagged texts: logits -> tags or spans -> files (L2)."""
+"""What a model says about tagged texts: logits -> tags or spans -> files."""
 
 import dataclasses
 import json

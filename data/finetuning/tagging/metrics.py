@@ -1,4 +1,4 @@
-"""Scores of tags: chunks by seqeval, single tags by scikit-learn (L1).
+"""Scores of tags: chunks by seqeval, single tags by scikit-learn.
 
 Tags with B- and I- (or S-, E-, L-, U-) name chunks, and what counts is chunks
 that are right from end to end; other tags (parts of speech) are counted one by

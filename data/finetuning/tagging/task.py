@@ -1,4 +1,4 @@
-"""Tagging: a label per token of a text, or spans; scores as seqeval's (L2)."""
+"""Tagging: a label per token of a text, or spans; scores as seqeval's."""
 
 import os
 from collections.abc import Sequence

@@ -121,13 +121,15 @@ def _turn(starts, segments: Segments, reuse_len: int, rng) -> _Ring:
     early = np.stack([all_rows, chosen > behind, no_rows], 1)
     after_sep = np.stack([no_rows, chosen > behind, all_rows], 1)
     token = early * length[:, None] - after_sep - (base + turn)[:, None]
-    place = ~early * -units[:, None]
-    place += (first + units - chosen - unit_start)[:, None]
-    token, place = (np.repeat(x.ravel(), runs.ravel()) for x in (token, place))
-    place += np.arange(len(flat))
+    target_index = ~early * -units[:, None]
+    target_index += (first + units - chosen - unit_start)[:, None]
+    token, target_index = (
+        np.repeat(x.ravel(), runs.ravel()) for x in (token, target_index)
+    )
+    target_index += np.arange(len(flat))
     token += flat
     token_at = np.empty(len(flat) + len(rows), np.int32)
-    token_at[place] = token
+    token_at[target_index] = token
     token_at[first + units] = length
     return _Ring(rows, units, first, token_at, turn, length)
 
@@ -166,12 +168,12 @@ def _place(ring, contexts: _Contexts, options: BuildOptions, rng) -> np.ndarray:
     position = ring.first[contexts.ring] + contexts.begin
     choices = contexts.length - contexts.count + 1
     spread = np.zeros(len(position), np.int64)
-    place = np.pad(ring.place, (0, int(choices.max(initial=0))))
+    padded = np.pad(ring.place, (0, int(choices.max(initial=0))))
     tables = []
     for which in _by_width(choices, options):
         width, row = int(choices[which].max()), np.arange(len(which))
         offset = np.arange(width, dtype=np.int32)
-        runs = sliding_window_view(place, width)
+        runs = sliding_window_view(padded, width)
         start = position[which]
         # Pieces of each choice.
         key = runs[start + contexts.count[which]] - runs[start]

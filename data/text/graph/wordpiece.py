@@ -157,8 +157,8 @@ class GraphWordPiece(RawTokenizer):
             self._classes = types.SimpleNamespace(
                 pages=tuple(map(tf.constant, classes))
             )
-            found = added_tokens.finders(file.symbols)
-            self._symbols, _, self._symbol_ids = found
+            finders = added_tokens.finders(file.symbols)
+            self._symbols, _, self._symbol_ids = finders
         # Ids without a piece must not be met in words, which are UTF-8.
         vocabulary = [
             piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)

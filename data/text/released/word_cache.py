@@ -139,9 +139,9 @@ class WordCache:
         # Where the words stand in their texts.
         chars = np.fromiter(map(len, words), np.int64, len(words))
         chars += not self._leading
-        place = np.cumsum(chars) - chars
-        place -= np.repeat(place[np.cumsum(counts) - counts], counts)
-        pieces[1:] += np.repeat(place.astype(np.int32), sizes)
+        offsets = np.cumsum(chars) - chars
+        offsets -= np.repeat(offsets[np.cumsum(counts) - counts], counts)
+        pieces[1:] += np.repeat(offsets.astype(np.int32), sizes)
         return pieces, _per_text(sizes, counts)
 
     def _words(self, texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -191,9 +191,9 @@ class WordCache:
 
     def _add_group(self, group: list[str], gap: int, ids, starts, ends) -> None:
         chars = np.fromiter(map(len, group), np.int64, len(group)) + gap
-        place = np.cumsum(chars) - chars
-        counts = np.diff(np.searchsorted(starts, place), append=len(ids))
-        place = np.repeat(place, counts)
+        offsets = np.cumsum(chars) - chars
+        counts = np.diff(np.searchsorted(starts, offsets), append=len(ids))
+        offsets = np.repeat(offsets, counts)
         number, stop = len(self._numbers), len(self._numbers) + len(group)
         first = int(self._first[number])
         last = first + len(ids)
@@ -201,7 +201,7 @@ class WordCache:
             self._first = _doubled(self._first)
         while last > self._pieces.shape[1]:
             self._pieces = _doubled(self._pieces)
-        self._pieces[:, first:last] = ids, starts - place, ends - place
+        self._pieces[:, first:last] = ids, starts - offsets, ends - offsets
         self._first[number + 1 : stop + 1] = first + np.cumsum(counts)
         self._numbers.update(zip(group, range(number, stop), strict=True))
 

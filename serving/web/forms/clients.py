@@ -102,18 +102,18 @@ def _inputs_of(value, description: Mapping, limit: ServerOptions):
     places = ["input" if one else f"input[{i}]" for i in range(len(items))]
     if not isinstance(items[0], list):
         checked = [
-            limits.check_text(item, place, limit.max_chars)
-            for item, place in zip(items, places, strict=True)
+            limits.check_text(item, where, limit.max_chars)
+            for item, where in zip(items, places, strict=True)
         ]
         return RAW, [{"text": text} for text in checked]
     if PIECES not in description["signatures"]:
         raise UserError("input: this model takes texts, no ids")
     specs = {"input_ids": {"dtype": "int32", "shape": [None, None]}}
     ids = [
-        inputs.check_row({"input_ids": item}, specs, place, limit, description)[
+        inputs.check_row({"input_ids": item}, specs, where, limit, description)[
             "input_ids"
         ]
-        for item, place in zip(items, places, strict=True)
+        for item, where in zip(items, places, strict=True)
     ]
     width = max(map(len, ids))
     return PIECES, [
@@ -231,10 +231,10 @@ def too_long(question: Rerank, answers: list[dict]) -> str:
 
 def _cut(question: Rerank, answers: list[dict]) -> list[bool]:
     """Of each text: whether the end of it or of the query was not read."""
-    found = [bool(np.any(answer["truncated"])) for answer in answers]
+    truncated = [bool(np.any(answer["truncated"])) for answer in answers]
     if question.output == VECTOR:
-        return [found[0] or cut for cut in found[1:]]
-    return found
+        return [truncated[0] or cut for cut in truncated[1:]]
+    return truncated
 
 
 def write_rerank(question: Rerank, answers: list[dict]) -> bytes:

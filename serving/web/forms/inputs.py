@@ -117,8 +117,8 @@ def _check(value, spec: dict, where: str, limit: ServerOptions):
         return _check_texts(value, len(shape), where, limit)
     array = limits.check_numbers(value, spec["dtype"], where, limit.max_numbers)
     if array.ndim != len(shape) or any(
-        size not in (None, found)
-        for size, found in zip(shape, array.shape, strict=True)
+        size not in (None, found_size)
+        for size, found_size in zip(shape, array.shape, strict=True)
     ):
         raise UserError(
             f"{where}: wanted the shape {shape}, found {list(array.shape)}"
@@ -139,11 +139,11 @@ def _check_texts(value, rank: int, where: str, limit: ServerOptions):
 def _text(value, where: str, limit: ServerOptions) -> str:
     """A text that a model can take, and that does not become a long one."""
     text = limits.check_text(_decoded(value, where), where, limit.max_chars)
-    found, most = most_chars(text), _MOST_GROWTH * limit.max_chars
-    if found > most:
+    chars, most = most_chars(text), _MOST_GROWTH * limit.max_chars
+    if chars > most:
         raise UserError(
             f"{where}: wanted at most {most} characters once the text is "
-            f"normalised (NFKD), found {found}; cut the text or raise "
+            f"normalised (NFKD), found {chars}; cut the text or raise "
             "--max_chars"
         )
     return text

@@ -53,9 +53,9 @@ def finish(
         model = served()
         if app.version != str(model.version):
             app.version, app.openapi_schema = str(model.version), None
-        made = make()
+        document = make()
         body = predict_body(model.description, options)
-        for name, path in made["paths"].items():
+        for name, path in document["paths"].items():
             if name.endswith((":predict", "/answer")):
                 path["post"] |= body
             for call in path.values():
@@ -64,8 +64,8 @@ def finish(
                     if parameter["name"] == "name":
                         parameter["schema"]["enum"] = [options.model_name]
         if options.api_keys_file:
-            _add_keys(made, open_paths)
-        return made
+            _add_keys(document, open_paths)
+        return document
 
     app.openapi = openapi
 

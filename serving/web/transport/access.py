@@ -136,17 +136,17 @@ def _parse(content: bytes, path: str) -> list[tuple[str, bytes]]:
         if not line:
             continue
         matched = _LINE.fullmatch(line)
-        place = f"--api_keys_file={path}, line {number}"
+        where = f"--api_keys_file={path}, line {number}"
         if matched is None:
             raise UserError(
-                f"{place}: wanted NAME sha256:HEX (letters, digits, . _ - and "
+                f"{where}: wanted NAME sha256:HEX (letters, digits, . _ - and "
                 "64 hexadecimal digits), found something else, which is not "
                 "shown: it may be a key"
             )
         name, digest = matched[1], bytes.fromhex(matched[2])
         if name in digests or digest in digests.values():
             raise UserError(
-                f"{place}: the name or the key of {name} stands above, too; "
+                f"{where}: the name or the key of {name} stands above, too; "
                 "give each key a name of its own"
             )
         digests[name] = digest
@@ -175,12 +175,12 @@ def _check_certificate(certfile: str, keyfile: str) -> None:
             open(path, "rb").close()  # its error has a name
         context.load_cert_chain(certfile, keyfile or None, password)
     except ssl.SSLError as e:
-        found = (e.reason or "something else").replace("_", " ").lower()
+        reason = (e.reason or "something else").replace("_", " ").lower()
         if encrypted:
-            found = "an encrypted key: give a copy that is not"
+            reason = "an encrypted key: give a copy that is not"
         raise UserError(
             f"{flags}: wanted a certificate and its private key in PEM, found "
-            + found
+            + reason
         ) from e
     except OSError as e:
         raise UserError(f"{flags}: {e.filename}: {e.strerror}") from e

@@ -216,14 +216,14 @@ def _over_folds(task, features, name, fit, value, say) -> System:
             task.key(features.digest, fold) | {"ranker": name},
             lambda fold=fold: allowed(fold),
         )
-        found = Learned(**arrays)
-        learned.append(found)
-        shown = sorted({features.layers[i] for i in found.layer.tolist()})
+        of_fold = Learned(**arrays)
+        learned.append(of_fold)
+        shown = sorted({features.layers[i] for i in of_fold.layer.tolist()})
         say(
             f"{name} fold {number + 1}/{len(task.folds)}: validation NDCG "
-            f"{found.dev.mean():.4f}, layer "
+            f"{of_fold.dev.mean():.4f}, layer "
             f"{'/'.join(map(str, shown))}, passes "
-            f"{'/'.join(map(str, found.epochs.tolist()))}"
+            f"{'/'.join(map(str, of_fold.epochs.tolist()))}"
             + (", from an earlier run" if hit else "")
         )
         parts.append(
@@ -232,13 +232,13 @@ def _over_folds(task, features, name, fit, value, say) -> System:
                     q: dict(
                         zip(
                             features.names[q],
-                            value(found, q, seed).tolist(),
+                            value(of_fold, q, seed).tolist(),
                             strict=True,
                         )
                     )
                     for q in fold.test
                 }
-                for seed in range(len(found.layer))
+                for seed in range(len(of_fold.layer))
             ]
         )
     return System(joined(parts), parts, learned)

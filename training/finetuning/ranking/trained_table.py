@@ -38,13 +38,13 @@ class Texts:
 def read(maker: FeatureMaker, shards: Sequence[Shard], queries: Shard) -> Texts:
     """Pieces of the shards; `maker` has a table and counted the units."""
     asked = {n: maker.units.names(ids) for n, ids in queries.pieces()}
-    found = {
+    token_ids = {
         name: np.asarray(maker.units.names(ids), np.int32)
         for shard in shards
         for name, ids in shard.pieces()
     }
     every = [
-        *found.values(),
+        *token_ids.values(),
         *[np.asarray(p, np.int32) for p in asked.values()],
     ]
     known = np.unique(np.concatenate(every))
@@ -53,7 +53,7 @@ def read(maker: FeatureMaker, shards: Sequence[Shard], queries: Shard) -> Texts:
             name: (_places(known, pieces), maker.weights(pieces))
             for name, pieces in asked.items()
         },
-        {name: _places(known, pieces) for name, pieces in found.items()},
+        {name: _places(known, pieces) for name, pieces in token_ids.items()},
         maker.vectors.table[known],
     )
 
@@ -186,16 +186,16 @@ class TableTrainer:
         weights = np.zeros(query.shape, np.float32)
         document = np.zeros((len(rows), self._longest[1]), np.int32)
         mask = np.zeros(document.shape, np.float32)
-        given = np.zeros((len(rows), 1), np.float32)
-        for row, (name, place) in enumerate(rows):
+        start = np.zeros((len(rows), 1), np.float32)
+        for row, (name, rank) in enumerate(rows):
             pieces, n = self.texts.queries[name]
             query[row, : len(pieces)] = pieces
             weights[row, : len(pieces)] = n
-            own = self.texts.documents[self.names[name][place]]
+            own = self.texts.documents[self.names[name][rank]]
             document[row, : len(own)] = own
             mask[row, : len(own)] = 1.0
-            given[row] = self.start[name][place, -1]
-        return [tf.constant(x) for x in (query, weights, document, mask, given)]
+            start[row] = self.start[name][rank, -1]
+        return [tf.constant(x) for x in (query, weights, document, mask, start)]
 
     def _scores(self, query, weights, document, mask, given):
         """float32 [rows]."""
@@ -228,10 +228,10 @@ class TableTrainer:
             for query in queries
             for name in self.task.run[query]
         ]
-        found = []
+        scores = []
         for at in range(0, len(rows), SCORED):
             part = rows[at : at + SCORED]
             # Rows of one shape: surplus ones repeat the last.
             full = [*part, *[part[-1]] * (SCORED - len(part))]
-            found.append(self._value(*self._arrays(full)).numpy()[: len(part)])
-        return np.concatenate(found)
+            scores.append(self._value(*self._arrays(full)).numpy()[: len(part)])
+        return np.concatenate(scores)

@@ -176,12 +176,12 @@ def open_encoder(
 
 def word_table(source: EncoderVectors) -> TableVectors:
     """The encoder's table of piece vectors, out of any context."""
-    found = [
+    tables = [
         variable.numpy()
         for name, variable in named_variables(source.model).items()
         if name.endswith("word_embedding/lookup_table")
     ]
-    return TableVectors(found[0])
+    return TableVectors(tables[0])
 
 
 def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:
