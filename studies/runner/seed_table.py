@@ -148,7 +148,8 @@ def _cell(row: Row, column: Column, best: float | None) -> str:
     values = list(row.values.get(column.name, {}).values())
     error = row.errors.get(column.name)
     if not values:
-        return f"failed: {error}" if error and error != NOT_RUN else NOT_RUN
+        failed = error not in (None, NOT_RUN)
+        return f"failed: {error}" if failed else error or ""
     of, digits = describe(values), column.digits
     median = f"{of['median']:.{digits}f}"
     if of["median"] == best:

@@ -292,7 +292,7 @@ class Study(Runner):
     ) -> list[Job]:
         """Every task, point and seed from one pretraining or given weights."""
         jobs, count = [], self.options.finetune_seeds
-        for task, options in self.options.tasks.items():
+        for task, options in self.options.tasks_of(row).items():
             for point, finetune_seed in itertools.product(
                 options.points(), range(count)
             ):
@@ -357,12 +357,12 @@ class Study(Runner):
         """What came of a row's jobs, of the best point where one is searched."""
         row = Row(options.name, rate=self.rates.get(options.key))
         row.paper = options.paper
-        best = {}
-        for task in self.options.tasks:
+        best = {"pretrain": ""}
+        for task in self.options.tasks_of(options):
             searched = self.searched(options, task)
             best[task] = searched.best if searched else ""
-        for column in self.options.columns:
-            point = best.get(column.of, "")
+        for column in (c for c in self.options.columns if c.of in best):
+            point = best[column.of]
             for key, result in self._results(options, column, point).items():
                 row.add(column.name, key, result, column.name)
         return row
@@ -385,7 +385,7 @@ class Study(Runner):
         searched = [
             self.searched(row, task)
             for row in self.options.rows
-            for task in self.options.tasks
+            for task in self.options.tasks_of(row)
         ]
         return [s for s in searched if s]
 

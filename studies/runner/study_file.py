@@ -29,6 +29,7 @@ class RowOptions:
       pretrain: flags of the pretraining command.
       drop: flags of [pretrain] that this row is not given.
       tasks: task -> flags of its command.
+      without: tasks that this row has not: its number is not defined.
       seconds_of: key of a row; pretraining takes as many seconds as that
         one's, by measured steps. "" = `train_steps`.
       paper: column -> the paper's number.
@@ -40,6 +41,7 @@ class RowOptions:
     pretrain: dict[str, Any] = dataclasses.field(default_factory=dict)
     drop: tuple[str, ...] = ()
     tasks: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    without: tuple[str, ...] = ()
     seconds_of: str = ""
     paper: dict[str, float] = dataclasses.field(default_factory=dict)
 
@@ -154,7 +156,7 @@ class StudyOptions:
         name = f"row {row.name!r}:"
         _among(f"{name} `seconds_of`", [row.seconds_of or keys[0]], keys)
         entries = dict.fromkeys(task.base for task in self.tasks.values())
-        _among(f"{name} a task", row.tasks, entries)
+        _among(f"{name} a task", (*row.tasks, *row.without), entries)
         in_place = any(task.in_place for task in self.tasks.values())
         own = row.records or row.pretrain or row.seconds_of
         if row.start and (own or in_place):
@@ -182,6 +184,11 @@ class StudyOptions:
         compared = [c for c in self.columns_of(task) if c.compare]
         by = self.tasks[task].by or compared[0].name
         return next(c for c in compared if c.name == by)
+
+    def tasks_of(self, row: RowOptions) -> dict[str, Task]:
+        """Those of a row."""
+        given = self.tasks.items()
+        return {k: task for k, task in given if task.base not in row.without}
 
     def columns_of(self, source: str) -> list[ResultColumn]:
         """Those whose numbers a job of `source` leaves."""
@@ -215,7 +222,9 @@ class StudyOptions:
         ]
         rows = (
             dataclasses.replace(
-                row, tasks={k: v for k, v in row.tasks.items() if k in tasks}
+                row,
+                tasks={k: v for k, v in row.tasks.items() if k in tasks},
+                without=tuple(k for k in row.without if k in tasks),
             )
             for row in self.rows
         )

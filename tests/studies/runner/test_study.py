@@ -177,6 +177,34 @@ def test_a_table_beside_a_run(options, tmp_path):
     assert (folder / "table.md").read_text() in look().stdout
 
 
+def test_a_row_without_a_task_has_no_job_and_an_empty_cell(options, tmp_path):
+    text = options.read_text()
+    changed = text.replace(
+        '{ name = "a first"', '{ name = "a first", without = ["one"]'
+    )
+    assert changed != text
+    options.write_text(changed)
+    runner = study.Study(
+        str(tmp_path / "out"), load(str(options), {}), only_read=True
+    )
+    jobs = {
+        job.name for job in runner._jobs(runner.options.rows[0], ("", ""), {})
+    }
+    assert {n for n in jobs if n.startswith("a-1/")} == {
+        f"a-1/two-{seed}" for seed in range(3)
+    }
+    rows = runner.run()
+    assert "one" not in rows[0].errors and rows[1].errors["one"] == "not run"
+    cells = {
+        line.split(" | ")[0]: line.split(" | ")[1:4]
+        for line in runner.text(rows).splitlines()
+    }
+    assert cells["| a first"] == ["not run", "", "not run |"]
+    assert "one, a less b: not run" in runner.text(rows)
+    left = runner.options.chosen(["two"])
+    assert not left.rows[0].without
+
+
 @pytest.mark.slow
 def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
     """Two seeds here, the third there: the table of all three."""

@@ -41,6 +41,11 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
             'name = "b", start = "random"',
             "is instead of a",
         ),
+        (
+            'name = "a first"',
+            'name = "a", without = ["three"]',
+            "a task must be one of one, two, found 'three'",
+        ),
         ("pretrain = {", "# pretrain = {", "row 'a first': .pretrain. is mi"),
         ('of = "two"', 'of = "three"', "pretrain, one, two"),
         (
