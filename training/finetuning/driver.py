@@ -27,6 +27,7 @@ from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.outputs import metric_fn, writes
 from training.finetuning.sources import find_config, read_spec, weights_of
 from training.objectives import build as heads
+from training.optim import tuning_rates
 from training.run import TrainRequest, run_training
 
 Results = dict[str, dict[str, float]]
@@ -51,6 +52,10 @@ class Driver:
         # task.json, with the thresholds of the weights that are read
         self.spec = task.spec()
         self.objective = build_objective(task, self.options)
+        if options.do_train:
+            rate = options.run.optimizer.learning_rate
+            width = self.objective.config.d_model
+            tuning_rates.say_if_low(rate, width, self.say)
 
     def run(self) -> Results:
         """Does what the options ask for; split -> metrics of the evaluation."""

@@ -35,6 +35,7 @@ from training.finetuning.options import (
 from training.finetuning.sources import find_config
 from training.objectives import build as heads
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
+from training.optim import tuning_rates
 from training.reporting.evaluation import EvalResult, Evaluator
 
 MEAN = "mean"
@@ -191,6 +192,9 @@ def _train(tasks, settings, options, objective, flags, say) -> None:
     """Trains to the end. Raises Stopped: it was stopped on request."""
     home, first = options.run.model_dir, next(iter(tasks.values()))
     spec = first.spec()
+    tuning_rates.say_if_low(
+        options.run.optimizer.learning_rate, objective.config.d_model, say
+    )
     batches = mixed_batches(tasks, settings, options)
     counts = batches.order.counts()
     for (name, task), count in zip(tasks.items(), counts, strict=True):

@@ -22,6 +22,7 @@ from modeling.encoders.registry import (
 )
 from training import loop
 from training.checkpointing.checkpoints import weights_to_read
+from training.optim import tuning_rates
 from training.reporting import loss_log
 from training.run import run_training
 from training.run_options import RunOptions
@@ -214,6 +215,7 @@ def _say_next(request: loop.TrainRequest) -> None:
     options = request.options
     folder = options.model_dir.rstrip("/")
     length = (request.must_match or {}).get("seq_len", 128)
+    width = request.objective.config.d_model
     command = [
         *("python", "run_classifier.py", "--task_name=tsv"),
         f"--data_dir={folder}-task",
@@ -221,6 +223,7 @@ def _say_next(request: loop.TrainRequest) -> None:
         f"--spiece_model_file={os.path.join(options.model_dir, SPIECE_NAME)}",
         f"--model_dir={folder}-classifier",
         f"--max_seq_length={min(length, 128)}",
+        f"--learning_rate={tuning_rates.of_width(width):g}",
         *("--train_steps=200", "--do_train", "--do_eval"),
     ]
     request.say(

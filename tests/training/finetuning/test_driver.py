@@ -203,6 +203,7 @@ def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
     assert files_below(tmp_path) == before
     assert said[-1].startswith("dry run: all is well")
     first = next(x for x in said if x.startswith("first batch")).split()[-1]
+    assert sum("1e-12 is low for a model of width" in x for x in said) == 1
     said.clear()
     results = Driver(job, options, say=said.append).run()
     assert "--train_steps=20" in said[0]  # 4 x 30 / 6

@@ -21,6 +21,7 @@ from tests.helpers.runs.multitask import (
 )
 from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
+from training.run_options import OptimizerOptions
 
 
 def test_training_may_be_all_that_is_asked_for(
@@ -41,7 +42,7 @@ def test_training_may_be_all_that_is_asked_for(
 def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
     """The least of errors and losses, the most of all others."""
     write_tasks(tmp_path)
-    seen = []
+    seen, said = [], []
 
     def train(objective, input_fn, options, **more):
         seen.append((options.best_metric, options.best_higher))
@@ -51,10 +52,16 @@ def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
 
     def start(name, tasks=TASKS):
         options = make_options(
-            tmp_path, do_train=True, best_metric=name, run={"eval_every": 2}
+            tmp_path,
+            do_train=True,
+            best_metric=name,
+            run={
+                "eval_every": 2,
+                "optimizer": OptimizerOptions(learning_rate=1e-5),
+            },
         )
         fields = command_fields(tmp_path, spiece_model, tasks, options)
-        multitask_command.together(fields, say=lambda line: None)
+        multitask_command.together(fields, say=said.append)
 
     for name, higher in (
         ("", True),
@@ -66,6 +73,7 @@ def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             start(name)
         assert seen[-1] == (name or "mean", higher)
+    assert sum("=1e-05 is low for a model" in line for line in said) == 5
     with pytest.raises(KeyboardInterrupt):
         start("rte/accuracy", ("rte",))
     seen.clear()

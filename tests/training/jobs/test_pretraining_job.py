@@ -51,6 +51,24 @@ def test_a_training_that_is_stopped_ends_the_command(monkeypatch):
     assert stop.value.reason == "SIGTERM"
 
 
+@pytest.mark.parametrize("width, rate", [(192, "0.001"), (768, "3e-05")])
+def test_what_to_run_next_has_a_rate_for_the_width(width, rate):
+    lines = []
+    request = types.SimpleNamespace(
+        options=RunOptions(model_dir="out/"),
+        must_match={"seq_len": 512},
+        objective=types.SimpleNamespace(
+            config=types.SimpleNamespace(d_model=width)
+        ),
+        say=lines.append,
+    )
+    pretraining_job._say_next(request)
+    command = lines[0].splitlines()[1].split()
+    assert f"--learning_rate={rate}" in command
+    assert "--max_seq_length=128" in command
+    assert "--model_dir=out-classifier" in command
+
+
 def test_a_folder_with_another_file_names_the_build(tmp_path, check):
     corpus = builds.write_corpus(tmp_path / "c.txt", seed=5)
     path = builds.train_spiece(tmp_path, corpus, 110)

@@ -41,6 +41,7 @@ from training.finetuning.ranking.folded import (
 )
 from training.finetuning.ranking.options import RankerOptions
 from training.objectives import build as heads
+from training.optim import tuning_rates
 
 HEAD = "ranking"
 METRIC = "ndcg"
@@ -108,6 +109,9 @@ class CrossEncoder:
         )
         # What counts is what the weights are, not where they lie.
         self._start, run = None, finetune.run
+        tuning_rates.say_if_low(
+            run.optimizer.learning_rate, self.config.d_model, self.say
+        )
         if run.init_checkpoint:
             start = checkpoints.resolve(
                 run.init_checkpoint, run.checkpoint_choice

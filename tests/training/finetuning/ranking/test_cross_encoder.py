@@ -22,7 +22,7 @@ from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.options import LOSSES
 from training.finetuning.ranking.run import RankingRun
 from training.objectives.build import build_objective
-from training.run_options import StrategyOptions
+from training.run_options import OptimizerOptions, StrategyOptions
 
 
 def test_windows_cover_a_document():
@@ -355,6 +355,22 @@ def test_a_query_leaves_room_for_the_document(
     assert len(lines) == (query < 64)
     made = run.cross_encoder(run.task([]))
     assert made.spec().data_options["max_query_length"] == query
+    assert not [line for line in said if "is low for a model" in line]
+
+
+def test_a_rate_that_is_too_low_for_the_width_is_said(tmp_path, spiece_model):
+    toy.write(tmp_path)
+    options = toy.options(tmp_path, ranker={"ranker": "cross_encoder"})
+    low = OptimizerOptions(learning_rate=1e-5)
+    finetune = dataclasses.replace(
+        options.finetune, run=options.finetune.run.replace(optimizer=low)
+    )
+    options = dataclasses.replace(options, finetune=finetune)
+    said = []
+    run = RankingRun(options, Tokenizer(spiece_model), said.append)
+    run.settle_lengths()
+    run.cross_encoder(run.task([]))
+    assert len([x for x in said if "=1e-05 is low for a model" in x]) == 1
 
 
 @pytest.mark.shared
