@@ -109,9 +109,9 @@ class CrossEncoder:
         )
         # What counts is what the weights are, not where they lie.
         self._start, run = None, finetune.run
-        tuning_rates.say_if_low(
-            run.optimizer.learning_rate, self.config.d_model, self.say
-        )
+        if finetune.do_train:
+            rate, width = run.optimizer.learning_rate, self.config.d_model
+            tuning_rates.say_if_low(rate, width, self.say)
         if run.init_checkpoint:
             start = checkpoints.resolve(
                 run.init_checkpoint, run.checkpoint_choice

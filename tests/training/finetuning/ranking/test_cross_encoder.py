@@ -362,15 +362,19 @@ def test_a_rate_that_is_too_low_for_the_width_is_said(tmp_path, spiece_model):
     toy.write(tmp_path)
     options = toy.options(tmp_path, ranker={"ranker": "cross_encoder"})
     low = OptimizerOptions(learning_rate=1e-5)
-    finetune = dataclasses.replace(
-        options.finetune, run=options.finetune.run.replace(optimizer=low)
-    )
-    options = dataclasses.replace(options, finetune=finetune)
-    said = []
-    run = RankingRun(options, Tokenizer(spiece_model), said.append)
-    run.settle_lengths()
-    run.cross_encoder(run.task([]))
-    assert len([x for x in said if "=1e-05 is low for a model" in x]) == 1
+    for trains in (True, False):
+        finetune = dataclasses.replace(
+            options.finetune,
+            run=options.finetune.run.replace(optimizer=low),
+            do_train=trains,
+        )
+        options = dataclasses.replace(options, finetune=finetune)
+        said = []
+        run = RankingRun(options, Tokenizer(spiece_model), said.append)
+        run.settle_lengths()
+        run.cross_encoder(run.task([]))
+        low_lines = [x for x in said if "=1e-05 is low for a model" in x]
+        assert len(low_lines) == trains
 
 
 @pytest.mark.shared
