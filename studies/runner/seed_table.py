@@ -70,25 +70,30 @@ class Row:
                 self.errors[column] = why
 
 
-def difference(row: Row, reference: Row, column: str) -> Difference | None:
-    """Row minus reference over the seeds that both have; None without any.
+def paired(
+    row: Row, reference: Row, column: str
+) -> tuple[list[float], list[float]]:
+    """Both rows' numbers of the seeds that both have, a pair per pretraining.
 
-    Tunings of one pretraining are averaged first: they share its luck, so that
-    a pretraining is one pair.
+    Tunings of one pretraining are averaged: they share its luck.
     """
     ours = row.values.get(column, {})
     theirs = reference.values.get(column, {})
     pairs: dict[str, list[str]] = {}
     for seed in sorted(set(ours) & set(theirs)):
         pairs.setdefault(seed.partition(".")[0], []).append(seed)
-    if not pairs:
-        return None
-    return compare(
+    return (
         [fmean(ours[s] for s in seeds) for seeds in pairs.values()],
         [fmean(theirs[s] for s in seeds) for seeds in pairs.values()],
-        seed=0,
-        bootstrap=RESAMPLES,
     )
+
+
+def difference(row: Row, reference: Row, column: str) -> Difference | None:
+    """Row minus reference over `paired` seeds; None without any."""
+    ours, theirs = paired(row, reference, column)
+    if not ours:
+        return None
+    return compare(ours, theirs, seed=0, bootstrap=RESAMPLES)
 
 
 def same_rate(row: Row, reference: Row, tolerance: float = 0.02) -> bool:

@@ -2,6 +2,8 @@
 
 from studies.kinds.registry import load
 from studies.runner import study_file
+from studies.runner.study_commands import Command
+from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 from tests.conftest import ROOT
 
 PLACES = {name: name.upper() for name in ("out", "data", "text", "start")}
@@ -53,6 +55,27 @@ claims = [
   { text = "c is better", more = ["c"], less = ["b"], columns = ["two"] },
 ]
 """
+
+
+F1 = ResultColumn("f1", digits=1)
+
+
+def report_options(names, claims=(), columns=(F1,)):
+    """Rows and columns alone; the first row is the reference and the base."""
+    first = names[0].split()[0]
+    return StudyOptions(
+        name="x",
+        reference=first,
+        figure_base=first,
+        pretrain_seeds=1,
+        finetune_seeds=1,
+        records=Command((), {}),
+        pretrain=Command((), {}),
+        tasks={},
+        rows=tuple(RowOptions(name) for name in names),
+        columns=columns,
+        claims=claims,
+    )
 
 
 def default_options():

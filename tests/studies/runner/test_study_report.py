@@ -6,38 +6,15 @@ import pytest
 
 from studies.runner import study_figure, study_report
 from studies.runner.seed_table import Row
-from studies.runner.study_commands import Command
-from studies.runner.study_file import (
-    Claim,
-    ResultColumn,
-    RowOptions,
-    StudyOptions,
-)
-
-
-def options_of(names, claims=()):
-    """One column, f1; the first row is the reference and the base."""
-    first = names[0].split()[0]
-    return StudyOptions(
-        name="x",
-        reference=first,
-        figure_base=first,
-        pretrain_seeds=1,
-        finetune_seeds=1,
-        records=Command((), {}),
-        pretrain=Command((), {}),
-        tasks={},
-        rows=tuple(RowOptions(name) for name in names),
-        columns=(ResultColumn("f1", digits=1),),
-        claims=claims,
-    )
+from studies.runner.study_file import Claim, ResultColumn
+from tests.studies.toy_studies import report_options
 
 
 def test_rows_of_another_rate_of_targets_have_no_points():
     """As they have no difference in the table and none in a claim."""
     names = ("a base", "b near", "c apart", "d unknown")
     claim = Claim("better", ("b", "c"), ("a",), ("f1",))
-    options = options_of(names, (claim,))
+    options = report_options(names, (claim,))
     rows = [
         Row(name, {"f1": {"0": value}}, rate=rate)
         for name, value, rate in zip(
@@ -62,7 +39,7 @@ def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
 ):
     """Sorted; columns in which nothing differs are left out."""
     names = ("a base", "b low", "c high")
-    options = options_of(names)
+    options = report_options(names)
     flat = ResultColumn("flat", digits=1)
     options = dataclasses.replace(options, columns=(*options.columns, flat))
     of = ((1.0, 2.0), (0.0, 3.0), (5.0, 7.0))
