@@ -111,7 +111,7 @@ def test_claims_are_decided_together_and_each_column_has_its_better_side():
         d_f1=(7.0,),
         a_loss=(5.0, 5.0, 5.0),
         c_loss=(8.0, 8.1, 7.9),
-        b_loss=(4.0, 6.0, 5.1),
+        b_loss=(4.0, 5.5, 5.1),
     )
     options = options_of(*claims)
     found = study_claims.compare(options, rows)
