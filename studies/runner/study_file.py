@@ -151,6 +151,23 @@ class StudyOptions:
             what = f"claim {claim.text!r}: a"
             _among(f"{what} row", (*claim.more, *claim.less), keys)
             _among(f"{what} column", claim.columns, names)
+            self._check_claimed(claim)
+
+    def _check_claimed(self, claim: Claim) -> None:
+        """Its rows must have the tasks of its columns, or it is never decided."""
+        for row in self.rows:
+            for column in self.columns:
+                task = self.tasks.get(column.of)
+                if (
+                    task is not None
+                    and task.base in row.without
+                    and row.key in (*claim.more, *claim.less)
+                    and column.name in claim.columns
+                ):
+                    raise UserError(
+                        f"claim {claim.text!r}: row {row.name!r} is without "
+                        f"{task.base!r}, of which column {column.name!r} is"
+                    )
 
     def _check_row(self, row: RowOptions, keys: list[str]) -> None:
         name = f"row {row.name!r}:"

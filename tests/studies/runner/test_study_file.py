@@ -46,6 +46,11 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
             'name = "a", without = ["three"]',
             "a task must be one of one, two, found 'three'",
         ),
+        (
+            'name = "c wrong"',
+            'name = "c wrong", without = ["two"]',
+            "claim 'c is better': row 'c wrong' is without 'two', of which col",
+        ),
         ("pretrain = {", "# pretrain = {", "row 'a first': .pretrain. is mi"),
         ('of = "two"', 'of = "three"', "pretrain, one, two"),
         (
