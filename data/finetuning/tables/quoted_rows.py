@@ -26,6 +26,7 @@ _ROWS_INSIDE = 0.9
 _FIELD = r'(?:"(?:[^"]++|"")*+"|[^"\t]*+)'
 _RECORD = re.compile(rf"{_FIELD}(?:\t{_FIELD})*+", re.DOTALL)
 _QUOTED = re.compile(r'(?:\A|\t)"((?:[^"]++|"")*+)"(?=\t|\Z)', re.DOTALL)
+_INSIDE = re.compile('"[^"]*"')
 _NUMBER = re.compile(r"[-+0-9.eE]*")
 
 
@@ -149,8 +150,9 @@ def quotes_are_rfc4180(path: str, bad: BadRows) -> bool:
 
     They are where every field that begins with one is quoted from end to end,
     no other field has one, and they do something: they hold a tab, a line end
-    or a doubled quote, or stand around every field. A line of `bad` says so,
-    or what speaks against it.
+    or a doubled quote, or stand around every field. A quotation that spans rows
+    looks so, too: where nothing else needs the quotes, they are text. A line of
+    `bad` says so, or what speaks against it.
     """
     scan = _Scan()
     for number, text, problem in table_files.numbered_lines(path):
@@ -165,11 +167,11 @@ def quotes_are_rfc4180(path: str, bad: BadRows) -> bool:
     if not scan.broken and (scan.needed or scan.everywhere):
         bad.say(f"{path}: quotes are those of RFC 4180 (first in line {line})")
         return True
-    why = (
-        f"line {scan.broken} is not written so"
-        if scan.broken
-        else "they hold no tab, no line end and no doubled quote"
-    )
+    why = "they hold no tab, no line end and no doubled quote"
+    if scan.broken:
+        why = f"line {scan.broken} is not written so"
+    elif scan.rows:
+        why = f"from line {scan.rows} on they hold whole rows"
     bad.say(
         f"{path}: quotes are text (first in line {line}), not those of RFC "
         f"4180: {why}"
@@ -184,7 +186,9 @@ class _Scan:
         # lines of the first field that begins with a quote, of the first
         # record that is not RFC 4180 (0 = none) and of the pending one
         self.first = self.broken = self.begun = 0
+        self.rows = 0  # of the first record whose lines are rows themselves
         self._size = self._quotes = 0
+        self._columns = 0  # of the first record
         # quotes hold what must stand in them; all but numbers are quoted
         self.needed, self.everywhere = False, True
         self.pending: list[str] = []  # lines of a record not at its end
@@ -195,6 +199,7 @@ class _Scan:
             self.begun, self._size, self._quotes = number, 0, 0
             if '"' not in text:
                 self.everywhere = False
+                self._columns = self._columns or text.count("\t") + 1
                 return
             if text.startswith('"') or '\t"' in text:
                 self.first = self.first or number
@@ -218,6 +223,15 @@ class _Scan:
             self.broken = self.broken or self.begun
             return
         fields = _QUOTED.findall(record)
-        self.needed |= any(re.search('[\t\n"]', field) for field in fields)
         others = _QUOTED.sub("", record).split("\t")
+        if not self._columns:
+            self._columns = _INSIDE.sub("", record).count("\t") + 1
+        needs = '[\t\n"]'
+        if len(self.pending) > 1 and self._columns > 1:
+            lines = (line.count("\t") + 1 for line in self.pending)
+            if all(count == self._columns for count in lines):
+                # a quotation over rows, or a text of just so many tabs
+                self.rows = self.rows or self.begun
+                needs = '"'
+        self.needed |= any(re.search(needs, field) for field in fields)
         self.everywhere &= all(map(_NUMBER.fullmatch, others))

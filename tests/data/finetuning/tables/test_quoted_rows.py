@@ -149,6 +149,10 @@ PLAIN = {
     '"He said ""hi"""\tx\n5" disk\ty\n': "line 3 is not written so",
     '"He said ""hi"""\tx\n"open\ty\nmore\tz\n': "line 3 is not written so",
     r'"He said \"hi\""' + "\tx\n": "line 2 is not written so",
+    '"I am here to stay.\tx\nYou cannot go."\ty\nThe sun.\tx\n': (
+        "from line 2 on they hold whole rows"
+    ),
+    '"He said:\tx\n"I stay.\ty\nYou go."\ty\n': "line 2 is not written so",
 }
 
 
@@ -162,6 +166,28 @@ def test_other_quotes_of_a_tsv_are_text_and_said(tmp_path, content):
     ]
     assert "a.tsv: quotes are text (first in line 2)" in bad.summary()
     assert PLAIN[content] in bad.summary()
+
+
+def test_a_quotation_in_the_first_row_spans_rows(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text('"I stay.\tx\nI do.\tz\nYou go."\ty\nThe sun.\tx\n')
+    options = {"has_header": False, "text_columns": ("0",), "label_column": "1"}
+    rows, _ = table(path, **options)
+    assert rows == [
+        ('"I stay.', "x"), ("I do.", "z"), ('You go."', "y"), ("The sun.", "x")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other", ["two\nlines", 'He said "hi"', "two\n\tlines"]
+)
+def test_a_text_of_just_so_many_tabs_and_lines_is_one(tmp_path, other):
+    """What another row says of the quotes holds for it."""
+    path = tmp_path / "a.tsv"
+    path.write_text(written(["a\tb\nc", other]))
+    assert table(path)[0] == [("a\tb\nc", "x"), (other, "x")]
+    path.write_text(written(["a\tb\nc"], quoting=csv.QUOTE_ALL))
+    assert table(path)[0] == [("a\tb\nc", "x")]
 
 
 def test_a_tsv_whose_fields_begin_with_no_quote_is_not_spoken_of(tmp_path):
