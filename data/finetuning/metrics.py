@@ -53,7 +53,9 @@ def multi_label_metrics(
     _require_finite(logits)
     guesses = (sigmoid(logits) > threshold).astype(int)
     truth = labels.astype(int)
-    f1 = functools.partial(metrics.f1_score, zero_division=0.0)
+    # One column would be two classes to scikit-learn: 1 alone is asked.
+    one = {"labels": [1]} if truth.shape[-1] == 1 else {}
+    f1 = functools.partial(metrics.f1_score, zero_division=0.0, **one)
     return {
         "micro_f1": float(f1(truth, guesses, average="micro")),
         "macro_f1": float(f1(truth, guesses, average="macro")),

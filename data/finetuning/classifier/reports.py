@@ -32,13 +32,16 @@ def class_report(
     """
     from sklearn import metrics
 
-    shown = list(range(len(names)))
+    shown = asked = list(range(len(names)))
     if np.ndim(labels) == 1:
-        shown = np.union1d(labels, guesses).astype(int).tolist()
+        shown = asked = np.union1d(labels, guesses).astype(int).tolist()
+    elif len(names) == 1:
+        # One column is two classes to scikit-learn: the label's is 1.
+        asked = [1]
     return metrics.classification_report(
         labels,
         guesses,
-        labels=shown,
+        labels=asked,
         target_names=[names[i] for i in shown],
         digits=4,
         zero_division=0.0,

@@ -93,6 +93,24 @@ def test_a_label_is_given_above_the_probability_a_half():
     assert got["exact_match"] == pytest.approx(1 / 3)
 
 
+def test_one_label_alone_is_scored_where_it_is_given():
+    logits = np.array([[3.0], [-3.0], [-3.0], [3.0], [-3.0]])
+    labels = np.array([[1], [1], [0], [0], [0]], np.float32)
+    got = metrics.multi_label_metrics(logits, labels)
+    # One of two given and one of two true; three of five rows are right.
+    assert got == pytest.approx(
+        {"micro_f1": 0.5, "macro_f1": 0.5, "exact_match": 0.6}
+    )
+    none = metrics.multi_label_metrics(-np.abs(logits), 0 * labels)
+    assert none == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
+    # A second label that never occurs changes nothing of the first one's.
+    wider = [
+        np.pad(a, ((0, 0), (0, 1)), constant_values=c)
+        for a, c in ((logits, -9.0), (labels, 0.0))
+    ]
+    assert metrics.multi_label_metrics(*wider)["micro_f1"] == got["micro_f1"]
+
+
 def test_constant_values_give_zero_and_no_warning():
     constant = np.tile([[1.0, 0.0]], (5, 1))
     got = metrics.classification_metrics(

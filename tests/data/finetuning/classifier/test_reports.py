@@ -35,6 +35,15 @@ def test_counts_of_several_labels():
     ]
 
 
+def test_one_label_alone_has_the_numbers_of_its_rows():
+    labels = np.array([[1], [1], [0], [0], [0]], np.float32)
+    guesses = np.array([[1], [0], [0], [0], [0]])
+    text = reports.class_report(labels, guesses, ["toxic"])
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    assert lines[1] == ["toxic", "1.0000", "0.5000", "0.6667", "2"]
+    assert reports.class_report(0 * labels, 0 * guesses, ["toxic"])
+
+
 def test_labels_are_text_and_no_formula():
     names = ["$_$", "a$b$", "\\$", "--1"]
     picture = reports.picture(np.eye(4, dtype=int), names, names)
