@@ -137,34 +137,43 @@ def combine(
 
     A token (CoNLL) has in each model the probabilities of the piece that tells
     it. For spans (JSON lines) the text is cut wherever any model begins or ends
-    a piece; a part has the probabilities of each model's piece around it, as I-
-    where the part is not the piece's first, since one piece begins one span.
+    a piece; a part has the probabilities of each model's piece around it. A
+    part that is not the piece's first begins no span, and one that is not its
+    last ends none: one piece begins and ends one span.
     """
     if len(members) == 1:
         return members[0].answers
-    inside = inside_labels(labels)
+    cut = _renamed(labels, _BEFORE), _renamed(labels, _BEHIND)
     units, scores = [], []
     for number, example in enumerate(members[0].examples):
         of_members = [(m.pieces[number], m.scores[number]) for m in members]
         if example.words:
             unit, shares = _tokens(example, of_members, weights)
         else:
-            unit, shares = _parts(example, of_members, weights, inside)
+            unit, shares = _parts(example, of_members, weights, cut)
         units.append(unit)
         scores.append(np.log(np.maximum(shares, 1e-300)))
     return answer_pieces(members[0].examples, units, scores, labels)
 
 
-def inside_labels(labels: Sequence[str]) -> np.ndarray:
-    """Label id -> that of the rest of its piece: I-x for B-x, int [Y]."""
+# Of a piece that is cut: marks of the parts before the last one, and behind
+# the first one.
+_BEFORE = {"S-": "B-", "U-": "B-", "E-": "I-", "L-": "I-"}
+_BEHIND = {"B-": "I-", "S-": "E-", "U-": "L-"}
+
+
+def _renamed(labels: Sequence[str], marks: dict[str, str]) -> np.ndarray:
+    """Label id -> that of the label with another mark, int [Y]."""
     ids = {name: i for i, name in enumerate(labels)}
-    return np.array(
-        [
-            ids.get(f"I-{name[2:]}", i) if name.startswith("B-") else i
-            for i, name in enumerate(labels)
-        ],
-        np.int64,
-    )
+    others = [marks.get(name[:2], name[:2]) + name[2:] for name in labels]
+    return np.array([ids.get(o, i) for i, o in enumerate(others)], np.int64)
+
+
+def _rename(shares: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> None:
+    """Moves the probabilities [n, Y] of these rows to other labels."""
+    moved = np.zeros_like(shares[rows])
+    np.add.at(moved.T, ids, shares[rows].T)
+    shares[rows] = moved
 
 
 def _tokens(example: TaggedText, found, weights):
@@ -181,8 +190,11 @@ def _tokens(example: TaggedText, found, weights):
     return _as_pieces(example.units), ensembles.mean(shares, weights)
 
 
-def _parts(example: TaggedText, found, weights, inside: np.ndarray):
-    """The parts of a text as pieces, and their mean probabilities [n, Y]."""
+def _parts(example: TaggedText, found, weights, cut):
+    """The parts of a text as pieces, and their mean probabilities [n, Y].
+
+    `cut`: the label ids of a piece's parts before the last, behind the first.
+    """
     text, cuts, firsts = example.text, {0}, []
     for pieces, _ in found:
         first = features.first_characters(text, pieces)
@@ -194,21 +206,21 @@ def _parts(example: TaggedText, found, weights, inside: np.ndarray):
     bounds = sorted(cuts | {len(text)})
     parts = list(zip(bounds, bounds[1:], strict=False))
     if not parts:
-        return _as_pieces(()), np.zeros((0, len(inside)))
+        return _as_pieces(()), np.zeros((0, len(cut[0])))
     units = _as_pieces(parts)
     starts = features.first_characters(text, units)
-    total = np.zeros((len(parts), len(inside)))
+    total = np.zeros((len(parts), len(cut[0])))
     weight = np.zeros(len(parts))
     # A part of white space alone lies at the end: no piece of it is asked.
     asked = [(int(b), int(b) + 1) for b in starts]
     for (pieces, scores), first, w in zip(found, firsts, weights, strict=True):
         places = features.unit_pieces(asked, pieces)
         there = np.flatnonzero((places >= 0) & (starts < len(text)))
-        shares = task_metrics.softmax(scores)[places[there]]
-        later = np.flatnonzero(first[places[there]] < starts[there])
-        moved = np.zeros_like(shares[later])
-        np.add.at(moved.T, inside, shares[later].T)
-        shares[later] = moved
+        piece = places[there]
+        shares = task_metrics.softmax(scores)[piece]
+        before = np.flatnonzero(piece[:-1] == piece[1:])
+        _rename(shares, before, cut[0])
+        _rename(shares, np.flatnonzero(first[piece] < starts[there]), cut[1])
         total[there] += w * shares
         weight[there] += w
     kept = np.flatnonzero(weight)

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
@@ -18,6 +18,8 @@ from data.finetuning.options import TaggingDataOptions
 from data.finetuning.tables import table_columns, table_files
 
 OUTSIDE = "O"
+# Tags that name chunks, by their mark.
+CHUNK = re.compile(r"[BIESLU]-.")
 _COLUMNS = TaggingDataOptions()
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Names that files of each split go by.
@@ -307,6 +309,33 @@ def _spans(text: str, spans: object):
                 f"{other[1]} overlap; a tag is one per character"
             )
     return tuple(result), None
+
+
+def join_tags(
+    parts: Iterable[tuple[int, int, str]],
+) -> list[tuple[int, int, str]]:
+    """Spans (start, end, label) of a text's parts (start, end, tag), in order.
+
+    I-, E- and L- continue an open span of their label, else they begin one, as
+    in CoNLL's evaluation. E-, L-, S- and U- end theirs. What names no chunk is
+    outside.
+
+    >>> join_tags([(0, 3, "B-PER"), (4, 9, "E-PER"), (10, 12, "E-PER")])
+    [(0, 9, 'PER'), (10, 12, 'PER')]
+    """
+    spans: list[list] = []
+    open_label = None
+    for start, end, tag in parts:
+        if not CHUNK.match(tag):
+            open_label = None
+            continue
+        mark, label = tag[0], tag[2:]
+        if mark in "IEL" and label == open_label:
+            spans[-1][1] = max(end, spans[-1][1])
+        else:
+            spans.append([start, end, label])
+        open_label = None if mark in "ELSU" else label
+    return [tuple(span) for span in spans]
 
 
 def tag_names(examples: list[TaggedText]) -> tuple[str, ...]:

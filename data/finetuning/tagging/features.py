@@ -26,7 +26,7 @@ from data.finetuning.features.pair_features import join_segments, padding
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.squad.features import TokenizedParagraph, doc_windows
 from data.finetuning.squad.predictions import max_context
-from data.finetuning.tagging.examples import OUTSIDE, TaggedText
+from data.finetuning.tagging.examples import OUTSIDE, TaggedText, join_tags
 
 NO_LABEL = -1
 
@@ -233,24 +233,14 @@ def span_answers(
 ) -> list[tuple[int, int, str]]:
     """(start, end, label) of the spans that a text's pieces tell.
 
-    I- after another label begins a span, as in CoNLL's evaluation.
+    Tags join as in `join_tags`.
     """
     first = first_characters(example.text, pieces)
-    spans: list[list] = []
-    open_label = None
+    parts = []
     for i, best in enumerate(scores.argmax(-1).tolist()):
         if first[i] >= len(example.text):
             continue  # no character of its own
-        tag = labels[best]
-        if tag == OUTSIDE:
-            open_label = None
-            continue
-        mark, name = tag.split("-", 1)
         end = int(pieces.end[i])
         end -= len(example.text[:end]) - len(example.text[:end].rstrip())
-        if mark == "I" and open_label == name:
-            spans[-1][1] = max(end, spans[-1][1])
-        else:
-            spans.append([int(first[i]), end, name])
-        open_label = name
-    return [tuple(s) for s in spans]
+        parts.append((int(first[i]), end, labels[best]))
+    return join_tags(parts)

@@ -9,9 +9,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from data.finetuning.tagging.examples import OUTSIDE, TaggedText
+from data.finetuning.tagging.examples import (
+    CHUNK,
+    OUTSIDE,
+    TaggedText,
+    join_tags,
+)
 
-_CHUNK = re.compile(r"[BIESLU]-.")
 # seqeval's default mode knows the letters of BIOES only.
 _SEQEVAL = {"L": "E", "U": "S"}
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -22,7 +26,7 @@ Tags = Sequence[Sequence[str]]
 def names_chunks(labels: Sequence[str]) -> bool:
     """Whether tags name chunks: "O" and B-x, I-x, ... only."""
     marked = [label for label in labels if label != OUTSIDE]
-    return bool(marked) and all(_CHUNK.match(label) for label in marked)
+    return bool(marked) and all(CHUNK.match(label) for label in marked)
 
 
 def names(chunks: bool) -> tuple[str, ...]:
@@ -112,20 +116,12 @@ class MajorityBaseline:
                 self._best.get(example.text[s:e], self._default)
                 for s, e in example.units
             ]
-        spans: list[list] = []
-        inside = None
-        for match in _WORD.finditer(example.text):
-            tag = self._best.get(match.group(), self._default)
-            if tag == OUTSIDE:
-                inside = None
-                continue
-            mark, label = tag.split("-", 1)
-            if mark == "I" and inside == label:
-                spans[-1][1] = match.end()
-            else:
-                spans.append([match.start(), match.end(), label])
-            inside = label
-        return [tuple(s) for s in spans]
+        words = _WORD.finditer(example.text)
+        tag_of = self._best.get
+        return join_tags(
+            (m.start(), m.end(), tag_of(m.group(), self._default))
+            for m in words
+        )
 
 
 def _words(example: TaggedText):

@@ -32,16 +32,16 @@ LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 SURE = 12.0
 
 
-def member(example, spans, tags, sure=SURE):
+def member(example, spans, tags, sure=SURE, labels=LABELS):
     """A model with a piece per span, sure of a tag each."""
     array = np.array(spans, np.int32)
     pieces = TokenizedParagraph(
         np.zeros(len(spans), np.int32), array[:, 0], array[:, 1]
     )
-    scores = np.zeros((len(spans), len(LABELS)), np.float32)
-    scores[np.arange(len(spans)), [LABELS.index(t) for t in tags]] = sure
+    scores = np.zeros((len(spans), len(labels)), np.float32)
+    scores[np.arange(len(spans)), [labels.index(t) for t in tags]] = sure
     answers = tagging_answers.answer_pieces(
-        [example], [pieces], [scores], LABELS
+        [example], [pieces], [scores], labels
     )
     return tagging_answers.Member([example], [pieces], [scores], answers)
 
@@ -75,6 +75,28 @@ def test_spans_are_cut_where_any_model_cuts():
         [(0, 8, "X")]
     ]
     assert tagging_answers.combine([york], [1.0], LABELS) is york.answers
+
+
+@pytest.mark.parametrize("last, only", ["ES", "LU"])
+def test_a_piece_that_is_cut_ends_one_span(last, only):
+    """Its parts are together what the piece says alone."""
+    labels = ("O", "B-X", "I-X", f"{last}-X", f"{only}-X")
+    example = spans_text("New York is big")
+    parts = [(0, 2), (2, 3), (3, 6), (6, 8), (8, 11), (11, 15)]
+    unsure = member(example, parts, ["O"] * 6, 0.0, labels)
+    for spans, tags, wanted in (
+        ([(0, 8), (8, 15)], [f"{only}-X", "O"], [(0, 8, "X")]),
+        ([(0, 3), (3, 8), (8, 15)], ["B-X", f"{last}-X", "O"], [(0, 8, "X")]),
+        (
+            [(0, 3), (3, 8), (8, 15)],
+            [f"{only}-X", f"{only}-X", "O"],
+            [(0, 3, "X"), (4, 8, "X")],
+        ),
+    ):
+        whole = member(example, spans, tags, labels=labels)
+        assert whole.answers.spans == [wanted]
+        joined = tagging_answers.combine([whole, unsure], [9.0, 1.0], labels)
+        assert joined.spans == [wanted]
 
 
 def test_tokens_have_the_mean_of_the_pieces_that_tell_them():

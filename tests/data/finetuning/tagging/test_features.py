@@ -65,6 +65,23 @@ def test_answers_give_back_the_spans_of_clean_pieces():
         assert spans == wanted
 
 
+@pytest.mark.parametrize("last, only", ["ES", "LU"])
+def test_last_and_only_pieces_end_their_spans(last, only):
+    labels = ("O", "B-A", "I-A", f"{last}-A", f"{only}-A", f"{last}-B")
+    cut = pieces((0, 2), (3, 5), (6, 8), (9, 11))
+    example = spans_example("aa bb cc dd")
+    for tags, wanted in (
+        ((1, 2, 3, 0), [(0, 8)]),
+        ((1, 3, 2, 3), [(0, 5), (6, 11)]),
+        ((1, 3, 3, 0), [(0, 5), (6, 8)]),
+        ((4, 4, 2, 4), [(0, 2), (3, 5), (6, 8), (9, 11)]),
+        ((1, 4, 1, 5), [(0, 2), (3, 5), (6, 8), (9, 11)]),
+    ):
+        scores = np.eye(6)[list(tags)]
+        spans = features.span_answers(example, cut, scores, labels)
+        assert [s[:2] for s in spans] == wanted, tags
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "text",

@@ -54,3 +54,13 @@ def test_the_baseline_tells_what_a_word_most_often_is():
     )
     asked = spans_example("New York, York")
     assert spans.guess(asked) == [(0, 8, "LOC"), (10, 14, "LOC")]
+
+
+def test_the_baseline_of_tokens_tells_spans():
+    tokens = words_example(
+        ["Ada", "King", "x", "Bob", "good"],
+        ["B-PER", "E-PER", "O", "S-PER", "ADJ"],
+    )
+    baseline = metrics.MajorityBaseline([tokens])
+    asked = spans_example("Ada King Bob good")
+    assert baseline.guess(asked) == [(0, 8, "PER"), (9, 12, "PER")]
