@@ -100,7 +100,7 @@ class Task:
         self.dev_data: str | None = None
         # of the null odds, or of several labels; None = not known
         self.threshold: float | None = None
-        self._loaded: dict[str, Split] = {}
+        self._loaded: dict[Any, Split] = {}
 
     # -- Read --
 
@@ -134,6 +134,10 @@ class Task:
         return task_examples.some_of(
             examples, self.options.train_examples, seed
         )
+
+    def loaded_key(self, name: str, use: str) -> tuple[str, int]:
+        """What `_loaded` knows a split by: training may use a part of it."""
+        return name, self.options.train_examples if use == TRAIN else 0
 
     def say_read(
         self, what: str, table: FeatureTable, hit: bool, bad: BadRows

@@ -71,13 +71,14 @@ class ClassifierTask(Task):
         return self.set.predict_splits()
 
     def read(self, name: str, use: str) -> Split:
-        if name not in self._loaded:
+        key = self.loaded_key(name, use)
+        if key not in self._loaded:
             bad = BadRows(self.features.skip_bad_rows)
             examples = self.set.read(name, bad, use != PREDICT)
             if use == TRAIN:
                 examples = self.training_part(examples)
-            self._loaded[name] = self.with_features(name, examples, bad)
-        split = self._loaded[name]
+            self._loaded[key] = self.with_features(name, examples, bad)
+        split = self._loaded[key]
         return self._judged(split) if use == EVAL else split
 
     def _judged(self, split: Split) -> Split:

@@ -58,17 +58,18 @@ class RaceTask(Task):
         return ("test",) if os.path.isdir(test) else self.eval_names()
 
     def read(self, name: str, use: str) -> Split:
-        if name not in self._loaded:
-            self._loaded[name] = self._read(name)
-        split = self._loaded[name]
+        key = self.loaded_key(name, use)
+        if key not in self._loaded:
+            self._loaded[key] = self._read(name, use)
+        split = self._loaded[key]
         if use != PREDICT and "label_ids" not in split.table.columns:
             raise UserError(f"the split {name!r} has questions without answer")
         return split
 
-    def _read(self, name: str) -> Split:
+    def _read(self, name: str, use: str) -> Split:
         bad = BadRows(self.features.skip_bad_rows)
         examples = read_race(self.data.data_dir, name, bad, self.levels)
-        if name == TRAIN:
+        if use == TRAIN:
             examples = self.training_part(examples)
         key = {
             "task": "race",

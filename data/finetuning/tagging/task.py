@@ -76,9 +76,10 @@ class TaggingTask(Task):
 
     def read(self, name: str, use: str) -> Split:
         path = self.path(name)
-        if path not in self._loaded:
-            self._loaded[path] = self._read(name, path)
-        split = self._loaded[path]
+        key = self.loaded_key(path, use)
+        if key not in self._loaded:
+            self._loaded[key] = self._read(name, path)
+        split = self._loaded[key]
         return Split(name, split.examples, split.table, split.windows)
 
     def _read(self, name: str, path: str) -> Split:

@@ -183,3 +183,34 @@ def test_a_part_of_squad_race_and_tags(tmp_path, golden, spiece_model):
     job = TaggingTask(TaggingDataOptions(str(tmp_path)), features, options)
     assert len(job.read("train", "train").examples) == 5
     assert len(job.read("dev", "eval").examples) == 9
+
+
+@pytest.mark.shared
+def test_an_evaluation_on_the_training_data_has_all_of_it(
+    tmp_path, spiece_model
+):
+    from data.finetuning.race.task import RaceTask
+    from data.finetuning.tagging.task import TaggingTask
+
+    options = _options(tmp_path, train_examples=5)
+    run_classifier.write_task(tmp_path)
+    rows = run_classifier.make_job(
+        tmp_path, spiece_model, options, eval_split="train"
+    )
+    run_race.write_race(tmp_path)
+    questions = RaceTask(
+        RaceDataOptions(str(tmp_path), eval_split="train"),
+        FeatureOptions(spiece_model, 72),
+        options,
+    ).load()
+    write_sentences(tmp_path)
+    path = str(tmp_path / "train.conll")
+    tags = TaggingTask(
+        TaggingDataOptions(train_file=path, eval_file=path),
+        FeatureOptions(spiece_model, 16),
+        options,
+    ).load()
+    for job, count in ((rows, 30), (questions, 16), (tags, 40)):
+        (evaluated,) = job.evals.values()
+        counts = [len(s.examples) for s in (job.train, evaluated)]
+        assert counts == [5, count]
