@@ -36,6 +36,12 @@ _CONLLU_COLUMNS = 10
 _CONLLU_FIRST = re.compile(r"(1|1-\d+|0\.1)\t")
 _CONLLU_BESIDE = re.compile(r"\d+[-.]\d+\t")
 _BLANKS = " \t\r\n"
+# Of a header, which CoNLL files have not: names of both columns.
+_TOKEN_NAMES = ("token", "tokens", "word", "words", "text", "form")
+_TAG_NAMES = (
+    *("tag", "tags", "label", "labels", "ner", "ner_tag", "ner_tags"),
+    *("pos", "pos_tag", "pos_tags", "upos", "xpos"),
+)
 # Written without blanks between words: no blank is put between two of these.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf"
@@ -176,6 +182,8 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             continue
         row, problem = _row(line, columns, labelled)
         count = len(_fields(line))
+        if not wanted:
+            _check_first(f"{path}:{number}", count, row, columns, labelled)
         wanted = wanted or count
         if not problem and count != wanted:
             problem = f"wanted {wanted} columns, found {count}"
@@ -214,6 +222,34 @@ def _fields(line: str) -> list[str]:
     return re.split("[ \t]+", line.strip(_BLANKS))
 
 
+def _check_first(where, count: int, row, columns, labelled: bool) -> None:
+    """Raises UserError where the first row of a file says that none is right.
+
+    It is a header, or token and tag are one of its columns.
+    """
+    if labelled and _is_one_column(count, columns):
+        raise UserError(
+            f"{where}: --text_column={columns.text_column} and --tag_column="
+            f"{columns.tag_column} are one column of {count}; name two"
+        )
+    if not row or row[1] is None:
+        return
+    token, tag = (name.lower() for name in row)
+    if token in _TOKEN_NAMES and tag in _TAG_NAMES:
+        raise UserError(
+            f"{where}: wanted a token and its tag, found the header "
+            f"{row[0]!r}, {row[1]!r}; delete the line: columns are known by "
+            "number (--text_column, --tag_column)"
+        )
+
+
+def _is_one_column(count: int, columns: TaggingDataOptions) -> bool:
+    """Whether token and tag are in the same of several columns."""
+    text, tag = columns.text_column, columns.tag_column
+    inside = all(-count <= n < count for n in (text, tag))
+    return count > 1 and inside and (text - tag) % count == 0
+
+
 def _row(line: str, columns: TaggingDataOptions, labelled: bool):
     """((token, tag), None) or (None, what is wrong)."""
     fields = _fields(line)
@@ -226,7 +262,8 @@ def _row(line: str, columns: TaggingDataOptions, labelled: bool):
         )
     if not token.strip():
         return None, "the token is empty"
-    if len(fields) == 1 and not labelled:
+    alone = len(fields) == 1 or _is_one_column(len(fields), columns)
+    if alone and not labelled:
         return (token, None), None
     try:
         tag = fields[columns.tag_column]

@@ -20,7 +20,12 @@ from data.finetuning.tagging import examples as tagging_examples
 from data.finetuning.tagging import features as tagging_features
 from data.finetuning.tagging import metrics as tagging_metrics
 from data.finetuning.tagging.answers import Answers
-from data.finetuning.tagging.examples import DEV, TEST, TaggedText
+from data.finetuning.tagging.examples import (
+    DEV,
+    OUTSIDE,
+    TEST,
+    TaggedText,
+)
 from data.finetuning.task import TRAIN, Outputs, Split, Task
 
 HEAD = "token_classification"
@@ -94,8 +99,16 @@ class TaggingTask(Task):
         if name == TRAIN:
             if not self.labels:
                 self.labels = tagging_examples.tag_names(examples)
+            if len(self.labels) < 2:
+                raise UserError(
+                    f"{path}: wanted at least 2 tags, found "
+                    f"{', '.join(self.labels)}; check --tag_column (now "
+                    f"{data.tag_column}), the spans of JSON lines and --labels"
+                )
             examples = self.training_part(examples)
             self.baseline = tagging_metrics.MajorityBaseline(examples)
+        if not examples[0].words:
+            self._check_spans(path)
         self._check_tags(examples, name, bad)
         pieces, hit = tokenize(
             [e.text for e in examples], self.features, self.tokenizer
@@ -117,6 +130,17 @@ class TaggingTask(Task):
         )
         self.say_read(what, windows.table, hit, bad)
         return Split(name, examples, windows.table, windows)
+
+    def _check_spans(self, path: str) -> None:
+        """Raises UserError where the model's tags cannot tell spans."""
+        if OUTSIDE in self.labels and self.chunks:
+            return
+        found = ", ".join(self.labels[:20])
+        raise UserError(
+            f"{path}: JSON lines need the tags O and B-x, I-x of each label x, "
+            f"found {found}; name --labels so, or give files of a token and "
+            "its tag per line to a model of these tags"
+        )
 
     def _check_tags(self, examples, split: str, bad: BadRows) -> None:
         """Notes the tags of a labelled file that the model cannot say.

@@ -166,3 +166,31 @@ def test_bad_lines_are_named_or_left_out(tmp_path, name, text, message):
     bad = BadRows(skip=True)
     assert [e.text for e in tagging.read(str(path), bad)] == ["x"]
     assert bad.count == 1
+
+
+@pytest.mark.parametrize("text, tag", [(1, -1), (-2, 0), (0, -2), (-1, 1)])
+def test_token_and_tag_are_two_columns_of_the_file(tmp_path, text, tag):
+    path = tmp_path / "a.conll"
+    path.write_text("Ada PER\nlives O\n")
+    columns = TaggingDataOptions(text_column=text, tag_column=tag)
+    with pytest.raises(UserError, match=r"a.conll:1: .* are one column of 2"):
+        tagging.read(str(path), BadRows(True), columns)
+    # A text to predict need not have a tag.
+    (example,) = tagging.read(str(path), BadRows(), columns, labelled=False)
+    assert example.tags is None
+    # In three columns they are two.
+    path.write_text("1 Ada PER\n2 lives O\n")
+    (example,) = tagging.read(str(path), BadRows(), columns)
+    assert len(set(example.tags)) == 2
+
+
+@pytest.mark.parametrize("header", ["token\ttag", "Word\tPOS\tNER"])
+def test_a_header_is_no_word(tmp_path, header):
+    path = tmp_path / "a.tsv"
+    rest = "\tX" * (header.count("\t") - 1)
+    path.write_text(f"{header}\nAda{rest}\tB-PER\n")
+    for labelled in (False, True):
+        with pytest.raises(UserError, match=r"a.tsv:1: .* found the header"):
+            tagging.read(str(path), BadRows(True), labelled=labelled)
+    path.write_text(f"Ada{rest}\tB-PER\nword{rest}\tO\n")
+    assert tagging.read(str(path), BadRows())[0].tags == ("B-PER", "O")

@@ -6,11 +6,13 @@ import types
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from data.finetuning.features import tokens
-from data.finetuning.options import FeatureOptions
+from data.finetuning.options import FeatureOptions, TaggingDataOptions
 from data.finetuning.tagging import task
 from data.finetuning.tagging.examples import TaggedText
 from tests.helpers.runs import builds
+from tests.helpers.runs.classifier import make_options
 
 EXAMPLE = TaggedText("0", "ab c", ((0, 2),), ("X",), False, "f:1")
 
@@ -60,3 +62,38 @@ def test_a_split_has_the_longest_row_in_every_batch():
     assert found.shape == (3, 5, 2)
     assert found[2].tolist() == found[0].tolist()
     assert found[0, 3].tolist() == found[0, 4].tolist() == [4.0, 5.0]
+
+
+SPANS = '{"text": "a tower", "spans": [{"start": 2, "end": 7, "label": "X"}]}'
+
+
+def job(spiece, folder, **data):
+    options = make_options(folder, do_train=True)
+    features = FeatureOptions(spiece, 16)
+    return task.TaggingTask(TaggingDataOptions(**data), features, options)
+
+
+def test_one_tag_is_none_to_learn(spiece, tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text("the O X\ntower O Y\n")
+    with pytest.raises(UserError, match=r"at least 2 .* found O; .*\(now 1\)"):
+        job(spiece, tmp_path, train_file=str(path), tag_column=1).load()
+    found = job(spiece, tmp_path, train_file=str(path)).load()
+    assert found.labels == ("X", "Y")
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"text": "a tower", "spans": []}\n')
+    with pytest.raises(UserError, match=r"train.jsonl: wanted at least 2 tags"):
+        job(spiece, tmp_path, train_file=str(path)).load()
+
+
+@pytest.mark.parametrize("labels", [("X", "Y"), ("O", "X"), ("B-X", "I-X")])
+def test_spans_need_tags_that_tell_them(spiece, tmp_path, labels):
+    """In training, and where a model of other tags is evaluated."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(SPANS + "\n")
+    data = {"labels": labels, "train_file": str(path), "eval_file": str(path)}
+    for use in ("train", "dev"):
+        with pytest.raises(UserError, match=r"O and B-x, I-x .* found .*X"):
+            job(spiece, tmp_path, **data).read(use, use)
+    data["labels"] = ("O", "B-X", "I-X")
+    assert job(spiece, tmp_path, **data).load().chunks
