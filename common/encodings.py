@@ -39,6 +39,22 @@ def other_line_ends(first: bytes) -> str | None:
     return None
 
 
+def half_pair(*texts: str) -> str | None:
+    """Why texts of JSON are none: half of a surrogate pair; None without one.
+
+    No file can hold it, and no tokenizer reads it.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as e:
+            return (
+                f"\\u{ord(text[e.start]):04x} is half of a surrogate pair and "
+                "no character; drop it from the text"
+            )
+    return None
+
+
 def decode(data: bytes, where: str) -> str:
     """Text of a whole file: lines end with LF, no byte order mark.
 

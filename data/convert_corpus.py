@@ -31,7 +31,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from common import files
+from common import encodings, files
 from common.contract.symbols import EOP
 from data.corpus import documents as corpus
 from data.corpus import wikipedia
@@ -119,6 +119,8 @@ def _json_paragraphs(line: str, where: str) -> Iterator[str]:
             f"{where}: wanted WikiExtractor's <doc ...> or a JSON object with "
             f"a text in the field 'text', found {line[:60]!r}"
         ) from e
+    if problem := encodings.half_pair(text):
+        raise CorpusError(f"{where}: {problem}")
     yield from (part for part in text.split("\n") if part.strip())
 
 
@@ -148,6 +150,8 @@ def cirrussearch_paragraphs(
                 f"{where}: wanted a page of a cirrussearch dump, a JSON object "
                 f"with a text in the field 'text', found {line[:60]!r}"
             ) from e
+        if problem := encodings.half_pair(text):
+            raise CorpusError(f"{where}: {problem}")
         if namespace == 0 and text.strip():
             yield " ".join(text.split())
             yield None

@@ -16,7 +16,7 @@ from collections import Counter
 
 from absl import flags
 
-from common import files
+from common import encodings, files
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.tables.table_files import read_json
@@ -80,7 +80,7 @@ def _story_problem(story: object) -> str | None:
         return "wanted a string 'storyId'"
     if not isinstance(story.get("questions"), list):
         return "wanted a list 'questions'"
-    return None
+    return encodings.half_pair(story["text"], story["storyId"])
 
 
 def _question(entry: object, name: str, text: str):
@@ -90,6 +90,8 @@ def _question(entry: object, name: str, text: str):
     question, consensus = entry.get("q"), entry.get("consensus")
     if not isinstance(question, str) or not question.strip():
         return None, "wanted a non-empty string 'q'"
+    if problem := encodings.half_pair(question):
+        return None, problem
     if not isinstance(consensus, dict):
         return None, "wanted an object 'consensus'"
     result = {"id": name, "question": question.strip()}

@@ -229,17 +229,6 @@ def _not_utf8(path: str, line: int, e: UnicodeDecodeError) -> CorpusError:
     )
 
 
-def _refuse_surrogates(text: str, block: Block, number: int) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as e:
-        raise CorpusError(
-            f"{block.path}: line {number + 1 + lines_before(block)}: "
-            f"\\u{ord(text[e.start]):04x} is half of a surrogate pair and no "
-            "character; drop it from the text"
-        ) from e
-
-
 def lines_before(block: Block) -> int:
     """Number of lines of the file before a block; only for messages."""
     count, left = 0, block.start
@@ -267,7 +256,9 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
                 "wanted a JSON object with a text in the field "
                 f"{text_field!r}, found {line[:60]!r}"
             ) from e
-        _refuse_surrogates(text, block, number)
+        if problem := encodings.half_pair(text):
+            line_number = number + 1 + lines_before(block)
+            raise CorpusError(f"{block.path}: line {line_number}: {problem}")
         lines_of = encodings.line_feeds(text).split("\n")
         kept = [x for x in lines_of if x and not x.isspace()]
         if kept:

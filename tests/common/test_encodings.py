@@ -33,3 +33,13 @@ def test_lines_are_without_mark_and_ends(data, lines):
 def test_what_is_no_text_in_lines_is_named(data, found):
     with pytest.raises(UserError, match=found):
         encodings.decode(data, "x.txt")
+
+
+def test_half_a_surrogate_pair_is_no_text():
+    assert (
+        encodings.half_pair() is encodings.half_pair("a", "\U0001f600") is None
+    )
+    assert encodings.half_pair("a", "b\ud83d") == (
+        "\\ud83d is half of a surrogate pair and no character; drop it from "
+        "the text"
+    )

@@ -185,3 +185,14 @@ def test_what_is_no_page_of_a_dump_is_refused(tmp_path, line):
     with pytest.raises(UserError, match="line 3: wanted a page"):
         convert_corpus.convert(options)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("layout", ["wikiextractor", "cirrussearch"])
+def test_half_a_surrogate_pair_is_no_text(tmp_path, layout):
+    rows = [
+        json.dumps({"text": text}) for text in ("good \U0001f600", "a\ud83d")
+    ]
+    with pytest.raises(UserError, match=r"in.txt: line 2: \\ud83d is half"):
+        convert(tmp_path, "\n".join(rows).encode(), layout)
+    _, text = convert(tmp_path, rows[0].encode(), layout)
+    assert text == "good \U0001f600\n\n"

@@ -116,6 +116,7 @@ def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
             {"data": [{"text": " "}]},
             "story 0: wanted a non-empty string 'text'",
         ),
+        ({"data": [story("\ud83d", "train")]}, r"story 0: \\ud83d is half"),
         ({"data": [{"text": "x"}]}, "wanted a string 'storyId'"),
         (
             {"data": [story("a", "train", {"s": 3})]},
@@ -131,3 +132,13 @@ def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
 def test_other_layouts_are_one_line(change, message):
     with pytest.raises(UserError, match=message):
         convert_newsqa.convert(change, "f.json", "train", BadRows())
+
+
+def test_half_a_surrogate_pair_is_no_text():
+    value = {"data": [story("a", "train", span("India"), span("CNN"))]}
+    value["data"][0]["questions"][0]["q"] = "Where \ud83d?"
+    with pytest.raises(UserError, match=r"question 0: \\ud83d is half"):
+        convert_newsqa.convert(value, "f.json", "train", BadRows())
+    squad, counts = convert_newsqa.convert(value, "f", "train", BadRows(True))
+    assert counts["answered"] == counts["left out"] == 1
+    assert json.dumps(squad, ensure_ascii=False).encode()

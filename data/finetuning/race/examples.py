@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 
+from common import encodings
 from common.contract import symbols
 from common.errors import UserError
 from common.process import memory
@@ -109,6 +110,9 @@ def _file_problem(value: object) -> str | None:
             or not all(isinstance(o, str) for o in entry)
         ):
             return f"question {i}: wanted {NUM_OPTIONS} strings in 'options'"
+    texts = [article, *questions, *(o for entry in options for o in entry)]
+    if problem := encodings.half_pair(*texts):
+        return problem
     if answers is None:
         return None
     if not isinstance(answers, list) or len(answers) != len(questions):

@@ -12,6 +12,7 @@ from typing import NoReturn
 from common import files, optional
 from common.errors import UserError
 from data.corpus.documents import decode_lines, read_line_bytes
+from data.finetuning.tables import table_files
 
 
 def package(name: str) -> ModuleType:
@@ -118,6 +119,8 @@ def json_objects(path: str, flag: str) -> Iterator[tuple[int, dict]]:
             value = None
         if not isinstance(value, dict):
             refuse(path, number, "a JSON object", line)
+        if problem := table_files.half_pair(line, value):
+            raise UserError(f"{path}:{number}: {problem}")
         yield number, value
 
 

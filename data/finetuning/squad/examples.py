@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common import encodings
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.squad import answer_places
@@ -175,6 +176,9 @@ def _paragraphs(path: str, articles: list, bad: BadRows):
             ):
                 bad.report(at, "wanted a string 'context' and a list 'qas'")
                 continue
+            if problem := encodings.half_pair(entry["context"]):
+                bad.report(at, problem)
+                continue
             yield at, entry["context"], entry["qas"]
 
 
@@ -200,14 +204,16 @@ def _question(
             return (
                 f"{name!r}: wanted 'text' and 'answer_start' in each answer"
             ), None
+    texts = tuple(a["text"] for a in answers)
+    if problem := encodings.half_pair(name, text, *texts):
+        return f"{name!r}: {problem}", None
     if impossible:
-        answers = []
+        answers, texts = [], ()
     elif training:
         problem = _training_problem(answers, context)
         if problem:
             return f"{name!r}: {problem}", None
     start = answers[0]["answer_start"] if answers else -1
-    texts = tuple(a["text"] for a in answers)
     end = None
     if answers and training:
         end = answer_places.end_of(context, texts[0], start)

@@ -13,7 +13,7 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 from common import encodings, files
@@ -274,7 +274,10 @@ def wrong_columns(
 
 
 def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
-    """("file:line", object) of every line; other JSON values are reported."""
+    """("file:line", object) of every line.
+
+    Other JSON values and texts with half of a surrogate pair are reported.
+    """
     for number, line in read_lines(path, bad):
         where = f"{path}:{number}"
         if not line.strip():
@@ -289,7 +292,21 @@ def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
                 where, f"wanted a JSON object, found {type(value).__name__}"
             )
             continue
+        if problem := half_pair(line, value):
+            bad.report(where, problem)
+            continue
         yield where, value
+
+
+def half_pair(line: str, value: Mapping[str, object]) -> str | None:
+    """The field of a line's JSON object whose text is none; see `encodings`."""
+    if "\\u" not in line:  # UTF-8 itself has no half
+        return None
+    for name, field in value.items():
+        text = json.dumps([name, field], ensure_ascii=False)
+        if problem := encodings.half_pair(text):
+            return f"the field {name!r}: {problem}"
+    return None
 
 
 def read_json(path: str) -> object:

@@ -57,6 +57,11 @@ def test_a_blank_takes_the_option():
         ({"options": [list("abcd")]}, "wanted 2 lists in 'options'"),
         ({"options": [list("abcd"), list("ab")]}, "question 1: wanted 4"),
         ({"answers": ["A"]}, "wanted 2 'answers'"),
+        (
+            {"article": "A mill. \ud83d"},
+            r"\\ud83d is half of a surrogate pair and no",
+        ),
+        ({"questions": ["What _ ?", "\udc00"]}, r"\\udc00 is half"),
         ({"answers": ["A", "AB"]}, "question 1: wanted A, B, C or D, found"),
     ],
 )

@@ -25,6 +25,7 @@ BAD = [
     (topics.read, "1\ta\nb\n", r"t:2: wanted id<tab>text, found 'b'"),
     (topics.read, "<top>\n<num>1\n<top>\n", r"t:3: wanted </top> before it"),
     (topics.read, '{"id": [1], "text": "a"}', r"t:1: wanted a string in id or"),
+    (topics.read, '{"id": 1, "text": "a \\ud83d"}', r"t:1: the field 'text': "),
     (topics.read, ".I 1\nloose\n", r"t:2: wanted a field such as"),
     (topics.read, b"1:ok\n2:\xff\n", r"t: line 2: not UTF-8 \(byte 0xff"),
     (judgments.read, "1 0 d 1\n1 0 d 2\n", r"t:2: document 'd' .* second time"),

@@ -57,6 +57,8 @@ def test_version_2_ignores_plausible_answers(tmp_path):
     [
         ({"id": 3}, "wanted a string 'id'"),
         ({"question": " "}, "non-empty string 'question'"),
+        ({"question": "b \ud83d?"}, r"\ud83d is half of a surrogate pair"),
+        ({"id": "\udc00"}, r"\udc00 is half of a surrogate pair"),
         ({"is_impossible": "no"}, "neither true nor false"),
         ({"answers": {}}, "wanted a list 'answers'"),
         ({"answers": []}, "needs an answer"),
@@ -76,6 +78,18 @@ def test_bad_questions_name_their_place(tmp_path, change, problem):
     bad = BadRows(skip=True)
     assert len(squad_examples.read_squad(path, True, bad).questions) == 1
     assert bad.count == 1
+
+
+def test_a_paragraph_with_half_a_surrogate_pair_is_left_out(tmp_path):
+    path = write(tmp_path, [GOOD], "A b c d. \ud83d")
+    with pytest.raises(UserError, match=r"article 0 paragraph 0: \\ud83d is"):
+        squad_examples.read_squad(path, True, BadRows())
+    with pytest.raises(UserError, match="holds no usable question"):
+        squad_examples.read_squad(path, True, BadRows(skip=True))
+    # Two halves are one character.
+    path = write(tmp_path, [GOOD], "A b c d. \U0001f600")
+    assert "\\ud83d" in (tmp_path / "q.json").read_text()
+    assert squad_examples.read_squad(path, True, BadRows()).questions
 
 
 def test_ids_are_unique_and_files_hold_squad(tmp_path):

@@ -222,3 +222,22 @@ def test_a_number_of_thousands_of_digits_is_named(tmp_path):
     path.write_text('{"data": ' + "9" * 5000 + "}")
     with pytest.raises(UserError, match="a.json: no valid JSON .*4300 digits"):
         table_files.read_json(str(path))
+
+
+def test_half_a_surrogate_pair_is_no_text(tmp_path):
+    """Two halves are one character; the others are named with their field."""
+    rows = [
+        {"text": "good \U0001f600", "label": "x"},
+        {"text": "bad \ud83d end", "label": "x"},
+        {"text": "good", "label": "x", "tags": [{"of": "\ude00"}]},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        UserError, match=r"a.jsonl:2: .*'text': \\ud83d is half"
+    ):
+        list(table_files.read_jsonl(str(path), BadRows()))
+    bad = BadRows(skip=True)
+    found = table_files.read_jsonl(str(path), bad)
+    assert [value for _, value in found] == rows[:1]
+    assert "a.jsonl:3: the field 'tags': \\ude00 is half" in bad.summary()
