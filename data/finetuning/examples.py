@@ -16,6 +16,7 @@ from common.errors import UserError
 
 # Problems of one file that are printed before only counting goes on.
 SHOWN_PROBLEMS = 10
+_LARGEST = float(np.finfo(np.float32).max)  # a model computes in float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,18 +81,20 @@ def _listing(title: str, shown: list[str], count: int) -> str:
 
 
 def parse_score(text: str) -> float | str:
-    """A finite number, or the problem as text."""
+    """A finite number that float32 holds, or the problem as text."""
     try:
         value = float(text)
     except ValueError:
         return f"wanted a number as label, found {text[:40]!r}"
     if not math.isfinite(value):
         return f"wanted a finite number as label, found {text[:40]!r}"
+    if abs(value) > _LARGEST:
+        return f"wanted a float32 number as label, found {text[:40]!r}"
     return value
 
 
 def parse_label(
-    text: str,
+    text: str | Sequence[str],
     kind: str,
     known: Mapping[str, int] | None = None,
     separator: str = "|",
@@ -99,14 +102,16 @@ def parse_label(
     """(label, problem): one of both is None.
 
     Names that are not `known` are a problem; None allows all. A multi-label
-    field has names with the separator between them; "" has no label.
+    field is a sequence of names, or has the separator between them; "" has no
+    label.
     """
-    text = text.strip()
+    parts = text.split(separator) if isinstance(text, str) else text
+    text = text.strip() if isinstance(text, str) else separator.join(text)
     if kind == "regression":
         value = parse_score(text)
         return (None, value) if isinstance(value, str) else (value, None)
     if kind == "multi_label":
-        names = tuple(n.strip() for n in text.split(separator) if n.strip())
+        names = tuple(n.strip() for n in parts if n.strip())
         if len(set(names)) != len(names):
             return None, f"a label is given twice in {text[:60]!r}"
     else:
@@ -131,8 +136,8 @@ def collect(
 ) -> list[TextExample]:
     """Examples of rows, those that cannot be used reported.
 
-    A row is (where, texts, text of the label or None, id or "", problem or
-    None). Without an id it has its number in the file, where those that are bad
+    A row is (where, texts, label as `parse_label` takes it or None, id or "",
+    problem or None). Without an id it has its number in the file, where those that are bad
     count, too.
     """
     examples, skipped = [], bad.count

@@ -252,6 +252,7 @@ def open_set(options: ClassifierDataOptions) -> ClassificationSet:
     name = canonical_name(options.task_name)
     if name == "trec" and _has(options.data_dir, "tsv"):
         name = "tsv"  # the set as a table with a header
+    _check_head(name, options.head)
     _check_dev_fraction(name, options)
     if glue := glue_tasks.GLUE.get(name):
         return ClassificationSet(
@@ -268,6 +269,22 @@ def open_set(options: ClassifierDataOptions) -> ClassificationSet:
         head, labels = options.head, _labels(name, options)
         metric_names = ("accuracy", "macro_f1")
     return ClassificationSet(name, head, labels, metric_names, options)
+
+
+def _check_head(name: str, head: str) -> None:
+    """Raises UserError where a set has another head than the one asked for.
+
+    Tables have any; "classification" is what nobody asked for.
+    """
+    if name in GENERIC or name.startswith(TFDS_PREFIX):
+        return
+    glue = glue_tasks.GLUE.get(name)
+    own = glue.head if glue else "classification"
+    if head not in ("classification", own):
+        raise UserError(
+            f"--task_name={name} is {own}, not {head}: leave out --multi_label "
+            "and --is_regression, or give a table (tsv, csv, jsonl)"
+        )
 
 
 def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
@@ -301,14 +318,15 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
     where all of them are."""
     if options.labels:
         return options.labels
-    names = set()
-    for example in _read(name, options, "train", BadRows(True), None, True):
+    names, bad = set(), BadRows(True)
+    for example in _read(name, options, "train", bad, None, True):
         label = example.label
         names.update(label if isinstance(label, tuple) else (label,))
     if not names:
         raise UserError(
-            f"{_split_path(name, options.data_dir, 'train')} has no labels; "
-            "give --labels"
+            f"{_split_path(name, options.data_dir, 'train')} has no labels "
+            f"({bad.shown[0] if bad.shown else 'all are empty'}); check "
+            "--label_column"
         )
     numeric = all(re.fullmatch(r"-?\d+", n) for n in names)
     return tuple(

@@ -75,7 +75,7 @@ def _table_rows(path, options, bad, need_label):
 
 
 def _jsonl_rows(path, options, bad, need_label):
-    """(where, texts, label text, id) of a JSONL file."""
+    """(where, texts, label text or names, id) of a JSONL file."""
     columns = table_columns.choose(
         *table_columns.object_names(path), options, need_label
     )
@@ -94,18 +94,33 @@ def _jsonl_rows(path, options, bad, need_label):
             bad.report(where, problem)
             continue
         label = value.get(columns.label) if columns.label else None
-        if isinstance(label, bool) or label is None:
-            label = "" if label is None else str(label).lower()
-        if isinstance(label, list):
-            if options.head != "multi_label":
-                bad.report(where, "a list of labels needs --head=multi_label")
-                continue
-            label = options.label_separator.join(map(str, label))
-        if isinstance(label, dict):
-            bad.report(where, "the label is an object")
+        label, problem = _json_label(label, options.head)
+        if problem:
+            bad.report(where, problem)
             continue
         key = value.get(columns.key) if columns.key else None
-        yield where, texts, str(label), "" if key is None else str(key)
+        yield where, texts, label, "" if key is None else str(key)
+
+
+def _json_label(label: object, head: str):
+    """(text of a label or the names of a list, problem): one of both is None.
+
+    Null is no label.
+    """
+    if isinstance(label, dict):
+        return None, "the label is an object"
+    if not isinstance(label, list):
+        text = str(label).lower() if isinstance(label, bool) else str(label)
+        return ("" if label is None else text), None
+    if head != "multi_label":
+        return None, "a list of labels needs --multi_label"
+    for name in label:
+        if isinstance(name, bool) or not isinstance(name, str | int | float):
+            return None, (
+                "wanted strings or numbers in the list of labels, found "
+                f"{name!r:.60}"
+            )
+    return tuple(map(str, label)), None
 
 
 def read_imdb(folder: str, bad: BadRows) -> list[TextExample]:
@@ -263,7 +278,7 @@ def read_tfds(
                 label = names(int(row[columns.label]))
             texts = [_text(row[n]) for n in columns.texts]
             problem = None
-            if not all(map(str.strip, texts)):
+            if not options.allow_empty_text and not all(map(str.strip, texts)):
                 problem = "a text field is empty"
             key = _text(row[columns.key]) if columns.key else str(number)
             yield f"{where}:{number}", texts, label, key, problem

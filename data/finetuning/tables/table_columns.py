@@ -78,6 +78,11 @@ def choose(
     duplicates = {n for n in names if names.count(n) > 1}
     texts = [find_name(n, names) or n for n in options.text_columns]
     label = _label(where, names, texts, options, need_label)
+    if label and label in texts:
+        raise UserError(
+            f"{where}: {label!r} is the label's column and one of the texts': "
+            "take it out of --text_columns, or name another with --label_column"
+        )
     if not texts:
         texts = [n for n in names if TEXT_NAME.fullmatch(n.lower())]
         if not texts and len(names) == 2 and label:

@@ -34,6 +34,36 @@ def test_names_in_any_case(name, canonical, classes):
     assert (task.name, len(task.labels)) == (canonical, classes)
 
 
+def test_a_file_without_labels_says_why(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"text": "a", "label": ["x"]}\n')
+    with pytest.raises(
+        UserError, match=r"labels \(.*l:1: a list .*--multi_lab"
+    ):
+        build("jsonl", tmp_path)
+    path.write_text('{"text": "a", "label": null}\n')
+    with pytest.raises(
+        UserError, match=r"has no labels \(all are empty\); che"
+    ):
+        build("jsonl", tmp_path, head="multi_label")
+
+
+@pytest.mark.parametrize("name", ["trec", "trec-fine", "imdb", "ag", "mrpc"])
+def test_a_set_has_its_own_head(tmp_path, name):
+    for head in ("regression", "multi_label"):
+        with pytest.raises(UserError, match=f"{name} is classif.*, not {head}"):
+            build(name, tmp_path, head=head)
+    assert build("sts-b", head="regression").head == "regression"
+    with pytest.raises(UserError, match="sts-b is regression, not multi_label"):
+        build("sts-b", head="multi_label")
+
+
+def test_trec_as_a_table_has_any_head(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabel\na\tx|y\nb\t\n")
+    task = build("trec", tmp_path, head="multi_label")
+    assert (task.name, task.labels) == ("tsv", ("x", "y"))
+
+
 def test_errors_in_per_cent_where_the_paper_has_them():
     """Table 3's sets; no checkpoint is picked by the largest error."""
     logits = np.eye(4)[[0, 1, 2, 2]]

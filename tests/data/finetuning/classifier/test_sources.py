@@ -77,6 +77,31 @@ def test_jsonl_lists_of_labels(tmp_path):
     assert [e.label for e in examples] == [("p", "2"), ()]
 
 
+def test_names_of_a_list_are_taken_as_they_are(tmp_path):
+    """The separator is of fields that are text."""
+    rows = [
+        {"text": "a", "label": ["C|C++", "x"]},
+        {"text": "b", "label": "y|x"},
+    ]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    examples, _ = table(path, "multi_label")
+    assert [e.label for e in examples] == [("C|C++", "x"), ("y", "x")]
+    with pytest.raises(UserError, match="a.jsonl:1: unknown label 'C|C+"):
+        table(path, "multi_label", known={"x": 0, "y": 1})
+
+
+@pytest.mark.parametrize("item", [None, True, {"a": 1}, ["x"]])
+def test_what_is_no_name_in_a_list_makes_a_bad_row(tmp_path, item):
+    rows = [{"text": "a", "label": ["x", item]}, {"text": "b", "label": ["x"]}]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    with pytest.raises(UserError, match="a.jsonl:1: wanted strings or numbers"):
+        table(path, "multi_label")
+    examples, bad = table(path, "multi_label", skip=True)
+    assert len(examples) == bad.count == 1
+    with pytest.raises(UserError, match="list of labels needs --multi_label"):
+        table(path)
+
+
 BAD_ROWS = {
     b"text\tlabel\na\n": "a.tsv:2: wanted 2 columns, found 1",
     b"text\tlabel\na\tx\tmore\n": "a.tsv:2: wanted 2 columns, found 3",
@@ -103,7 +128,9 @@ def test_bad_rows_name_file_and_line_and_can_be_skipped(tmp_path, content):
     assert "a.tsv:2" in bad.summary()
 
 
-@pytest.mark.parametrize("score", ["nan", "inf", "-Infinity", "1e999", "two"])
+@pytest.mark.parametrize(
+    "score", ["nan", "inf", "-Infinity", "1e999", "two", "1e39", "-3.5e38"]
+)
 def test_scores_are_finite_numbers(tmp_path, score):
     path = write(tmp_path / "a.tsv", f"text\tscore\na\t{score}\n")
     with pytest.raises(UserError, match="a.tsv:2: wanted a .*number as label"):
@@ -323,6 +350,12 @@ def test_tfds_names(monkeypatch):
         ("s é 1", "good"),
     ]
     assert examples[1].where == "tfds:toy/set/validation:1"
+    empty = {"idx": 0, "sentence": b" ", "label": 1}
+    monkeypatch.setattr(FakeBuilder, "as_dataset", lambda *_, split: [empty])
+    with pytest.raises(UserError, match="validation:0: a text field is empty"):
+        task.read("dev", BadRows())
+    kept = build("tfds:toy/set", allow_empty_text=True)
+    assert [e.texts for e in kept.read("dev", BadRows())] == [(" ",)]
     with pytest.raises(UserError, match="RuntimeError: no such set$"):
         build("tfds:other")
     with pytest.raises(UserError, match="no test split, only train"):

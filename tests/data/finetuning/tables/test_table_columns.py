@@ -50,6 +50,20 @@ def test_one_line_that_is_too_long_is_no_empty_file(
         table_columns.read_columns(str(path), asked)
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_the_label_is_no_text(tmp_path, ending):
+    rows = {
+        "csv": "text,Label\na,x\n",
+        "jsonl": '{"text": "a", "Label": "x"}\n',
+    }
+    path = tmp_path / f"a.{ending}"
+    names = {"text_columns": ("text", "Label"), "label_column": "label"}
+    with pytest.raises(UserError, match=r"a.\w+:1: 'Label' is the label's col"):
+        read(path, rows[ending], **names)
+    found, _ = read(path, rows[ending], **names | {"text_columns": ("text",)})
+    assert found[0].texts == ("a",)
+
+
 def test_names_count_without_case(tmp_path):
     for label in ("Label", "CLASS", "Gold_Label"):
         path = tmp_path / "a.csv"
