@@ -11,7 +11,8 @@ One sentence per line, an empty line between documents, as the builder reads it.
 A document is a row's texts, SQuAD's paragraph or RACE's passage with what is
 asked of it left out; one that came before is left out. Only training files are
 read, and with --dev_fraction none of the rows that `run_classifier.py` holds out
-with the same flags. docs/guides/pretraining.md says what to do with the file.
+with the same flags (--multi_label is one). docs/guides/pretraining.md says what to
+do with the file.
 """
 
 import os
@@ -28,7 +29,8 @@ from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race.examples import read_race
 from data.finetuning.squad.examples import read_squad
 from data.finetuning.tables.table_files import packed
-from flags import app
+from flags import app, flag_values
+from flags.tasks import head_flags
 
 FLAGS = flags.FLAGS
 
@@ -86,6 +88,11 @@ def main() -> None:
 def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     if name in ("squad", "race") and FLAGS.dev_fraction:
         raise UserError(f"--dev_fraction is not for --task_name={name}")
+    head = head_flags.from_flags()
+    if name in ("squad", "race") and head != "classification":
+        raise UserError(
+            f"--multi_label and --is_regression are not for --task_name={name}"
+        )
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")
@@ -104,9 +111,12 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
         ClassifierDataOptions(
             task_name=FLAGS.task_name,
             data_dir=FLAGS.data_dir,
+            head=head,
             text_columns=tuple(FLAGS.text_columns),
             label_column=FLAGS.label_column,
             has_header=FLAGS.has_header,
+            label_separator=FLAGS.label_separator,
+            allow_empty_text=FLAGS.allow_empty_text,
             dev_fraction=FLAGS.dev_fraction,
             dev_seed=FLAGS.dev_seed,
         ),
@@ -132,6 +142,10 @@ def define() -> None:
     flags.DEFINE_list("text_columns", [], "tsv, csv, jsonl: columns of text.")
     flags.DEFINE_string("label_column", "", "tsv, csv, jsonl: of the label.")
     flags.DEFINE_bool("has_header", True, "tsv, csv: the first row has names.")
+    head_flags.define()
+    flag_values.define(
+        ClassifierDataOptions, "label_separator", "allow_empty_text"
+    )
     flags.DEFINE_float(
         "dev_fraction", 0.0, "Share of the rows that is held out as dev.", 0.0
     )

@@ -19,7 +19,7 @@ from data.finetuning.options import (
     DataOptions,
 )
 from flags import flag_values
-from flags.tasks import finetune_flags, tuning_flags
+from flags.tasks import finetune_flags, head_flags, tuning_flags
 from flags.training import common_flags
 
 FLAGS = flags.FLAGS
@@ -84,14 +84,7 @@ class ClassifierCommand(TaskCommand):
         """Registers the flags."""
         flag_values.often |= {"is_regression", "multi_label"}
         super().define()
-        flags.DEFINE_bool(
-            "is_regression", False, "tsv, csv, jsonl: the label is a number."
-        )
-        flags.DEFINE_bool(
-            "multi_label",
-            False,
-            "tsv, csv, jsonl: a row may have several labels or none.",
-        )
+        head_flags.define()
 
     def data_options(
         self, trained: TaskSpec | None = None
@@ -111,10 +104,7 @@ class ClassifierCommand(TaskCommand):
                 "which is not for run_classifier.py: take the command that "
                 "trained it"
             )
-        if FLAGS.is_regression and FLAGS.multi_label:
-            raise UserError("give one of --is_regression and --multi_label")
-        head = "regression" if FLAGS.is_regression else "classification"
-        head = "multi_label" if FLAGS.multi_label else head
+        head = head_flags.from_flags()
         asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
         if trained and not asked and trained.head in CLASSIFIER_HEADS:
             head = trained.head

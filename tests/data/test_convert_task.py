@@ -94,6 +94,10 @@ def test_squad_and_race(tmp_path):
             ["--task_name=race", "--data_dir=.", "--dev_fraction=0.1"],
             "--dev_fraction is not for --task_name=race",
         ),
+        (
+            ["--task_name=squad", "--train_file=a", "--multi_label"],
+            "--multi_label and --is_regression are not for --task_name=squad",
+        ),
         (["--task_name=nosuch", "--data_dir=."], "nosuch"),
         (["--task_name=imdb", "--data_dir=/nowhere"], "/nowhere"),
     ],
@@ -109,3 +113,33 @@ def test_text_that_is_none_leaves_no_file(tmp_path):
     with pytest.raises(UserError, match="hold no text"):
         convert_task.convert([("  ",), ()], str(tmp_path / "text.txt"))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.long
+def test_rows_with_several_labels_are_read(tmp_path):
+    """As `run_classifier.py` reads them: a row without one is held out, too."""
+    rows = [
+        {"text": f"row {i}", "label": ["a", "b"][: i % 3]} for i in range(60)
+    ]
+    rows.append({"text": "", "label": ["a"]})
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    out = tmp_path / "text.txt"
+    flags = ["--task_name=jsonl", f"--data_dir={tmp_path}"]
+    flags += [f"--output_file={out}", "--dev_fraction=0.3"]
+    said = run(*flags, status=1)
+    assert "a list of labels needs --multi_label" in said
+    assert len(said.strip().splitlines()) == 1 and not out.exists()
+    said = run(*flags, "--multi_label", "--is_regression", status=1)
+    assert "give one of --is_regression and --multi_label" in said
+    run(*flags, "--multi_label", "--allow_empty_text")
+    found = [document[0] for document in read(out)]
+    options = ClassifierDataOptions(
+        *("jsonl", str(tmp_path), "multi_label"),
+        dev_fraction=0.3,
+        allow_empty_text=True,
+    )
+    held = sets.open_set(options).read("dev", BadRows())
+    texts = {e.texts[0] for e in held}
+    assert texts and not texts & {*found}
+    assert texts | {*found, ""} == {row["text"] for row in rows} | {""}
