@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import glob
 import itertools
 import json
 import os
@@ -287,20 +288,23 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     not kept: the next start tries again.
 
     Raises:
-      UserError: it was done by other commands.
+      UserError: it was done, or begun and saved, by other commands.
     """
     home = os.path.join(folder, job.name)
     path = os.path.join(home, RESULT)
     attempt = _attempt(home)
     # The folder may be moved.
     commands = [[w.replace(folder, "{}") for w in c] for c in job.commands]
-    if files.exists(path):
-        attempted = attempt.get("commands", commands)
-        if list(map(sorted, attempted)) != list(map(sorted, commands)):
-            raise UserError(
-                f"{home} was made with other options; remove it, or give "
-                "another output folder"
-            )
+    is_done = files.exists(path)
+    attempted = attempt.get("commands", commands)
+    other = list(map(sorted, attempted)) != list(map(sorted, commands))
+    # A command would go on from the weights of the other one.
+    if other and (is_done or _has_weights(home)):
+        raise UserError(
+            f"{home} was made with other options; remove it, or give "
+            "another output folder"
+        )
+    if is_done:
         return _with_new_numbers(files.read_json_object(path, HINT), job)
     os.makedirs(home, exist_ok=True)
     log = os.path.join(home, LOG)
@@ -336,6 +340,12 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
             return _failed(home, attempt, line)
     files.write_json(path, result)
     return result
+
+
+def _has_weights(home: str) -> bool:
+    """Whether a job that has not ended left a checkpoint of its own."""
+    run = os.path.join(glob.escape(home), "run")
+    return any(glob.iglob(os.path.join(run, "**", "*.index"), recursive=True))
 
 
 def _with_new_numbers(result: dict, job: Job) -> dict:

@@ -58,6 +58,25 @@ def test_numbers_of_the_log_and_of_columns_that_came_later(tmp_path):
         jobs.run_job(other, str(tmp_path))
 
 
+def test_what_was_begun_with_other_options_does_not_go_on(tmp_path):
+    """Where nothing was saved it begins again; its own options go on."""
+
+    def job(option):
+        return Job("a", (("-c", "import sys; sys.exit('no')", option),))
+
+    for option in ("--rate=1", "--rate=2"):
+        said = jobs.run_job(job(option), str(tmp_path))
+        assert said == {"error": "no"}
+    saved = tmp_path / "a" / "run" / "seed_0"
+    saved.mkdir(parents=True)
+    (saved / "model.ckpt-5.index").write_bytes(b"")
+    kept = (tmp_path / "a" / jobs.ATTEMPT).read_text()
+    with pytest.raises(UserError, match="made with other options"):
+        jobs.run_job(job("--rate=1"), str(tmp_path))
+    assert (tmp_path / "a" / jobs.ATTEMPT).read_text() == kept
+    assert jobs.run_job(job("--rate=2"), str(tmp_path)) == {"error": "no"}
+
+
 def test_parts_follow_each_other(tmp_path, monkeypatch):
     """The least first number first; later parts are read before."""
     done = tmp_path / "late"
