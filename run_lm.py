@@ -138,6 +138,7 @@ def make_request(
         options,
         eval_input_fn=held_out,
         must_match=data.must_match()
+        | what.must_match()
         | {"seq_len": f"about {length}" if what.vary_length else length}
         | _memory(config),
         flags=common_flags.all_flags(),

@@ -180,6 +180,9 @@ class TrainingRun:
             "train_steps": options.train_steps,
             "optimizer": dataclasses.asdict(options.optimizer),
             "dropout": list(objective.config.dropout_rates),
+            "variational_dropout": getattr(
+                objective.config, "variational_dropout", False
+            ),
             "versions": run_record.versions(),
         }
         warnings = run_record.update(

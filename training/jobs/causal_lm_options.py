@@ -123,6 +123,10 @@ class CausalLMOptions:
         """A finished training is evaluated."""
         return self.mode in ("eval", "sweep")
 
+    def must_match(self) -> dict:
+        """What a resumed run cannot change about what it learns."""
+        return {"half_loss": self.half_loss, "order": self.order}
+
     def evaluates(
         self, config, eval_every: int, has: Callable[[str], bool]
     ) -> tuple[bool, list[str]]:

@@ -22,6 +22,8 @@ LATER = {
     "reset_memory_at_document": False,
     "resample_permutation": False,
     "resample_targets": False,
+    "half_loss": False,
+    "order": "ordered",
     "min_batch_size": 0,
     "batch_size_warmup_tokens": 0,
 }

@@ -5,6 +5,7 @@ import pytest
 from common.errors import UserError
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from training.jobs.causal_lm_options import CausalLMOptions
+from training.reporting import run_record
 
 CONFIG = TransformerXLConfig(
     **dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4),
@@ -27,6 +28,27 @@ def test_a_split_that_is_missing_is_said_or_refused():
         evaluates(there=("train",), eval_every=3)
     with pytest.raises(UserError, match="no vaild split"):
         evaluates(eval_split="vaild")
+
+
+def test_a_resumed_run_keeps_what_it_learns_from(tmp_path):
+    folder = str(tmp_path)
+
+    def start(resuming=True, **what):
+        must = CausalLMOptions("d", **what).must_match()
+        return run_record.update(folder, {}, must, {}, resuming)
+
+    start(resuming=False, half_loss=True)
+    with pytest.raises(UserError, match="`half_loss` wanted False, found True"):
+        start()
+    with pytest.raises(UserError, match="`order` wanted shuffled, found order"):
+        start(half_loss=True, order="shuffled")
+    # An older run.json has neither; what it was made with is in its flags.
+    (tmp_path / "run.json").write_text(
+        '{"flags": {"order": "shuffled"}, "must_match": {"data": "x"}}'
+    )
+    with pytest.raises(UserError, match="`order` wanted ordered, found shuffl"):
+        start()
+    start(order="shuffled")
 
 
 def test_changes_are_of_evaluation_alone():

@@ -192,6 +192,21 @@ def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
         build_objective("language_model", toy.CONFIG)
 
 
+@pytest.mark.long
+def test_other_masks_of_dropout_are_noted(tmp_path):
+    lines = []
+    for steps, variational in ((3, False), (4, True)):
+        config = CONFIG.replace(variational_dropout=variational)
+        loop.train(
+            build_objective("language_model", config),
+            input_fn,
+            toy.run_options(tmp_path, train_batch_size=4, train_steps=steps),
+            say=lines.append,
+        )
+    noted = "`variational_dropout` wanted True, found False: the run continues"
+    assert any(noted in line for line in lines)
+
+
 def test_a_folder_without_checkpoints_has_no_mean(tmp_path):
     with pytest.raises(UserError, match="holds 0.*wanted the last 5"):
         averaging.average(AverageOptions(str(tmp_path), str(tmp_path / "x")))
