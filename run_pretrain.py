@@ -189,7 +189,7 @@ def build_config(
 
     manifest = data.manifest
     known = jobs.known_config(options, wait=what.follow)
-    own = jobs.has_own_config(options)
+    own = jobs.has_own_config(options, what.follow)
     memory = jobs.memory_defaults(
         known, manifest.seq_len, manifest.reuse_len, own
     )

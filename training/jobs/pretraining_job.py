@@ -12,6 +12,8 @@ from common.vocabularies import (
     unigram_rules,
     vocabulary,
 )
+from common.weights.weights_line import BEST
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
@@ -21,7 +23,7 @@ from modeling.encoders.registry import (
     spec_of,
 )
 from training import loop
-from training.checkpointing.checkpoints import weights_to_read
+from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.optim import tuning_rates
 from training.reporting import loss_log
 from training.run import run_training
@@ -65,14 +67,13 @@ def known_config(
 
     Waits, if asked, until another job that writes `model_dir` has said it.
     """
-    folder = options.model_dir
-    path = config_file_in(folder)
+    path = _own_config(options, wait)
     if wait and not path:
-        names = config_file_names()
-        print(f"waiting for {os.path.join(folder, names)}", flush=True)
+        names = os.path.join(options.model_dir, config_file_names())
+        print(f"waiting for {names}", flush=True)
     while wait and not path:
         time.sleep(1)
-        path = config_file_in(folder)
+        path = _own_config(options, wait)
     if path:
         return read_config(path)
     if options.init_checkpoint:
@@ -80,9 +81,27 @@ def known_config(
     return None
 
 
-def has_own_config(options: RunOptions) -> bool:
+def has_own_config(options: RunOptions, wait: bool = False) -> bool:
     """`model_dir` says itself what its model is: the run goes on."""
-    return config_file_in(options.model_dir) is not None
+    return _own_config(options, wait) is not None
+
+
+def _own_config(options: RunOptions, wait: bool) -> str | None:
+    """The file of `model_dir`, if it is of weights that are there.
+
+    A run that died before its first checkpoint binds nobody. One that is
+    waited for (`wait`) has none yet.
+    """
+    folder = options.model_dir
+    path = config_file_in(folder)
+    if path is None or wait:
+        return path
+    places = (
+        (folder, PREFIX),
+        (folder, None),
+        (os.path.join(folder, BEST), None),
+    )
+    return path if any(checkpoint_folder.newest(*p) for p in places) else None
 
 
 def memory_defaults(

@@ -3,15 +3,23 @@
 import types
 
 import pytest
+import tensorflow as tf
 
 from common.errors import Stopped, UserError
 from common.vocabularies import vocabulary
+from modeling.encoders import registry
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.helpers import released
 from tests.helpers.runs import builds
 from training.jobs import pretraining_job
 from training.jobs.pretraining_job import loss_line
 from training.run import TrainResult
 from training.run_options import RunOptions
+
+CONFIG = TransformerXLConfig(
+    **dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4),
+    mem_len=8,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +57,32 @@ def test_a_training_that_is_stopped_ends_the_command(monkeypatch):
     with pytest.raises(Stopped) as stop:
         pretraining_job.train(None, {}, True)
     assert stop.value.reason == "SIGTERM"
+
+
+def test_a_configuration_without_checkpoints_binds_nobody(tmp_path):
+    """That of a run that died early; one that is followed has none yet."""
+    options = RunOptions(model_dir=str(tmp_path))
+
+    def known():
+        config = pretraining_job.known_config(options)
+        own = pretraining_job.has_own_config(options)
+        assert own == (config is not None)
+        return config
+
+    assert known() is None
+    registry.write_config(str(tmp_path), CONFIG)
+    assert known() is None
+    assert pretraining_job.known_config(options, wait=True) == CONFIG
+    assert pretraining_job.has_own_config(options, wait=True)
+    weights = tf.train.Checkpoint(step=tf.Variable(1))
+    for name in ("model.ckpt-1", "best/model.ckpt-1", "averaged"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        weights.write(str(path))
+        assert known() == CONFIG
+        for file in path.parent.glob(f"{path.name}.*"):
+            file.unlink()
+        assert known() is None
 
 
 @pytest.mark.parametrize("width, rate", [(192, "0.001"), (768, "3e-05")])

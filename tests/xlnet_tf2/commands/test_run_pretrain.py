@@ -190,7 +190,7 @@ def test_flags_that_contradict_the_data_are_listed(records):
 def built_config(records, tmp_path):
     """(folder's configuration, more flags) -> M of a run on the records."""
 
-    def run(model_dir=None, init=None, path=None, *arguments):
+    def run(model_dir=None, init=None, path=None, *arguments, saved=True):
         """Folders and the file hold that `mem_len`; None = there is none."""
         what = PretrainOptions(data_dir=records)
         data = run_pretrain.open_data(what)
@@ -204,6 +204,9 @@ def built_config(records, tmp_path):
                 config = config_for(data.manifest, mem_len=mem_len)
                 os.makedirs(places[name])
                 registry.write_config(places[name], config)
+            if name == "model_dir" and memory is not None and saved:
+                prefix = os.path.join(places[name], "model.ckpt-1")
+                tf.train.Checkpoint(step=tf.Variable(1)).write(prefix)
         options = run_options(
             places["model_dir"],
             init_checkpoint=None if init is None else places["init"],
@@ -236,6 +239,11 @@ def test_the_memory_where_no_flag_gives_it(built_config):
     assert built_config(model_dir=4, init="unset") == 4
     assert built_config(model_dir=4, path=9) == 4
     assert built_config(5, 6, 9, "--mem_len=3") == 3
+    # A run that died before its first checkpoint binds nobody.
+    assert built_config(model_dir=4, saved=False) == default
+    assert built_config(model_dir="unset", saved=False) == default
+    assert built_config(model_dir=4, init=7, saved=False) == 7
+    assert built_config(model_dir=4, path=9, saved=False) == 9
 
 
 def test_another_vocabulary_is_refused(records, tmp_path):
