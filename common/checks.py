@@ -4,6 +4,7 @@ Each takes the object that holds the values and the names of its attributes;
 a value of None passes where None is the field's default.
 """
 
+import math
 import numbers
 import operator
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ def require(condition: Any, message: str) -> None:
 def within(
     holder: Any, interval: str, *names: str, form: str = FLAG, whole=False
 ) -> None:
-    """Requires numbers in an interval; NaN is in none.
+    """Requires numbers in an interval; NaN and infinite numbers are in none.
 
     Args:
       interval: "> 0", ">= 1", or "[0, 1)" with either bracket at either end.
@@ -47,9 +48,11 @@ def within(
     for name, value in _given(holder, names):
         if isinstance(value, bool) or not isinstance(value, kind):
             _refuse(form.format(name), noun, value)
+        shown = interval if interval[0] == ">" else f"in {interval}"
         if not all(side(value, bound) for side, bound in _bounds(interval)):
-            shown = interval if interval[0] == ">" else f"in {interval}"
             _refuse(form.format(name), shown, value)
+        if value == math.inf:
+            _refuse(form.format(name), f"{shown} and finite", value)
 
 
 def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ class _Values:
 @pytest.mark.parametrize(
     "interval, inside, outside",
     [
-        ("> 0", (1e-9, 3, float("inf")), (0, -1, float("nan"))),
+        ("> 0", (1e-9, 3, 1e300, 10**400), (0, -1, float("nan"))),
         (">= 2", (2, 7.5, np.int64(2)), (1, 1.999, float("nan"))),
         ("[0, 1)", (0, 0.999), (1, -1e-9, float("nan"))),
         ("(0, 1]", (1, 1e-9), (0, 1.001)),
@@ -40,6 +40,16 @@ def test_an_interval_has_the_ends_that_its_brackets_say(
         assert str(error.value) == (
             f"--size must be {shown}, received {value!r}"
         )
+
+
+@pytest.mark.parametrize("interval", ["> 0", ">= 0"])
+@pytest.mark.parametrize("value", [float("inf"), np.float32("inf")])
+def test_an_open_end_admits_no_infinite_number(interval, value):
+    with pytest.raises(UserError) as error:
+        checks.within(_Values(value), interval, "size")
+    assert str(error.value) == (
+        f"--size must be {interval} and finite, received {value!r}"
+    )
 
 
 @pytest.mark.parametrize("value", ["3", True, None, [3]])
