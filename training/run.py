@@ -103,7 +103,8 @@ def run_training(request: TrainRequest) -> TrainResult:
     with contextlib.ExitStack() as stack:
         if strategy.may_write(options.strategy):
             stack.enter_context(locks.held(options.model_dir))
-        run = TrainingRun(request)
+        with translate_errors(1, None):  # data is read before the first step
+            run = TrainingRun(request)
         with run.going() as controller:
             for step in run.stretches(controller):
                 controller.train(step)

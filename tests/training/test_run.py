@@ -65,6 +65,20 @@ def test_a_trigger_without_evaluations_is_refused(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_data_that_is_damaged_is_one_line_before_the_first_step(tmp_path):
+    """A warm start reads batches, and so does a memory that is made again."""
+
+    def damaged(model):
+        raise tf.errors.DataLossError(None, None, "corrupted record at 8")
+
+    with pytest.raises(UserError, match="is damaged: corrupted record at 8"):
+        train(toy.run_options(tmp_path / "m"), warm_start=damaged)
+    options = toy.run_options(tmp_path / "m", memory_checkpoint="recompute")
+    train(options.replace(train_steps=6))
+    with pytest.raises(UserError, match="^part-0.tfrecord record 7"):
+        train(options, input_fn=toy.broken)
+
+
 def test_loops_end_where_something_is_due(tmp_path):
     options = toy.run_options(
         tmp_path, train_steps=23, iterations=5, save_steps=8, eval_every=6
