@@ -21,13 +21,15 @@ from training.step.train_step import fold_micro_batch, fold_seed
 def remake(
     learner: Learner, options: RunOptions, input_fn, step: int
 ) -> list[str]:
-    """The memory of a restored run whose checkpoint has none; notes on it."""
+    """The memory of a restored run that has not read one; notes on it."""
     how = options.memory_checkpoint
-    if not learner.memory or not step or how == "exact":
+    if not learner.memory or not step:
         return []
     more = "the run continues, but not bit for bit as before"
     if how == "none" or options.reset_memory:
         return [f"note: the memory starts empty: {more}"]
+    if how == "exact":
+        return []
     count = replay(learner, input_fn, options.strategy.seed, step)
     return [
         f"note: the memory was rebuilt from the {count} steps before "

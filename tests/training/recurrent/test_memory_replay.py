@@ -1,11 +1,13 @@
 """Memory made again from the segments before a step."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.helpers.runs import toy
-from training.recurrent.memory_replay import replay, segments_needed
+from training.recurrent.memory_replay import remake, replay, segments_needed
 from training.run_options import OptimizerOptions
 from training.step.batch_split import BatchSplit, distribute
 from training.step.learner import build_learner
@@ -13,6 +15,19 @@ from training.step.train_step import Trainer
 from training.strategy import setup
 
 SEED, STEPS = 5, 6
+
+
+def test_a_memory_that_is_emptied_is_noted(tmp_path):
+    learner = types.SimpleNamespace(memory=object())
+
+    def notes(step=STEPS, **how):
+        options = toy.run_options(tmp_path, **how)
+        return remake(learner, options, toy.input_fn, step)
+
+    assert notes() == [] == notes(0, reset_memory=True)
+    for how in ({"reset_memory": True}, {"memory_checkpoint": "none"}):
+        (line,) = notes(**how)
+        assert line.startswith("note: the memory starts empty")
 
 
 @pytest.mark.long
