@@ -13,7 +13,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from common.errors import Stopped, UserError, printable
-from common.process import memory, terminal, tpu_build
+from common.process import clock, memory, terminal, tpu_build
 from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
@@ -40,7 +40,8 @@ def run(main: Callable[[], None]) -> None:
         try:
             _check_tpu()
             hub_flags.make_local()
-            main()
+            with clock.command():
+                main()
             sys.stdout.flush()
         except KeyboardInterrupt:
             fail(_INTERRUPTED, 130)

@@ -319,7 +319,8 @@ class RunOptions:
     )
     max_hours: float = setting(
         0.0,
-        "Save and stop cleanly after so many hours; 0 = off.",
+        "Save and stop cleanly after so many hours of the command, all its "
+        "trainings together; 0 = off.",
         bounds=">= 0",
     )
     progress: str = setting(

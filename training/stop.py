@@ -3,7 +3,7 @@
 import signal
 import time
 
-from common.process import hangup
+from common.process import clock, hangup
 from training.strategy import Meeting
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -13,12 +13,13 @@ class StopRequest:
     """Notes SIGTERM, Ctrl-C and a closed terminal; a second one acts as usual.
 
     Use as a context manager around training, which also stops after
-    `max_hours`, 0 = never. The processes of a `meeting` must all stop at the
+    `max_hours` of the command, 0 = never: its trainings share them. Outside of
+    a command they are each training's own. The processes of a `meeting` must all stop at the
     same step; None for one.
     """
 
     def __init__(self, max_hours: float, meeting: Meeting | None):
-        self._deadline = time.monotonic() + 3600 * max_hours
+        self._deadline = clock.began() + 3600 * max_hours
         self._limited = max_hours > 0
         self._meeting = meeting
         self._signal = None

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from common.process import hangup
+from common.process import clock, hangup
 from training import stop as stop_lib
 from training.stop import StopRequest
 
@@ -91,6 +91,19 @@ def test_hours_end_and_zero_is_never(monkeypatch):
     with limited:
         signal.raise_signal(signal.SIGINT)
         assert limited.reason() == "SIGINT"  # what was asked for is said
+
+
+def test_the_trainings_of_a_command_share_its_hours(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(stop_lib.time, "monotonic", lambda: now[0])
+    with clock.command():
+        first = StopRequest(0.5, None)
+        now[0] += 1000
+        second = StopRequest(0.5, None)
+        assert second.reason() is None
+        now[0] += 800
+        assert first.reason() == second.reason() == "--max_hours is over"
+    assert StopRequest(0.5, None).reason() is None
 
 
 class Meeting:
