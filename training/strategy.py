@@ -1,5 +1,6 @@
 """From `StrategyOptions` to a `tf.distribute.Strategy`, once per process."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -175,6 +176,10 @@ def _device_names() -> str:
 
 
 def _configure_cluster(options: StrategyOptions) -> None:
+    if options.worker_hosts and not os.environ.get("TF_CONFIG"):
+        hosts = options.worker_hosts.split(",")
+        if len(hosts) > 1:  # alone a process has no number
+            _check_number("--task_index", options.task_index, hosts)
     try:
         distribute_utils.configure_cluster(
             options.worker_hosts, options.task_index
@@ -188,6 +193,19 @@ def _configure_cluster(options: StrategyOptions) -> None:
         raise UserError(
             "multi_worker_mirrored needs --worker_hosts=host:port,host:port "
             "with --task_index, or TF_CONFIG"
+        )
+    # What else may be wrong with it TensorFlow says.
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        task = cluster["task"]
+        hosts = cluster["cluster"][task["type"]]
+        _check_number("`index` of TF_CONFIG", int(task["index"]), hosts)
+
+
+def _check_number(name: str, number: int, hosts: list[str]) -> None:
+    if number >= len(hosts):
+        raise UserError(
+            f"multi_worker_mirrored: {name} must be below the number of "
+            f"workers, {len(hosts)}, received {number}"
         )
 
 

@@ -295,6 +295,16 @@ def test_who_is_chief_of_how_many(resolver, chief, processes):
             "wrong TF_CONFIG or --task_index: .*task_index",
         ),
         (
+            {"worker_hosts": "a:1,b:2", "task_index": 2},
+            None,
+            "--task_index must be below the number of workers, 2, received 2",
+        ),
+        (
+            {},
+            of_cluster("worker", 2, "worker"),
+            "`index` of TF_CONFIG must be below the number of workers, 2, rec",
+        ),
+        (
             {"all_reduce_alg": "hierarchical_copy"},
             of_cluster("worker", 0, "worker"),
             "must be ring or nccl .* received 'hierarchical_copy'",
