@@ -49,17 +49,28 @@ def newest(folder: str, base: str | None = None) -> Newest | None:
     one. Raises UserError: checkpoints are there but none is whole, or they are
     of several names and nothing says which is meant.
     """
-    there = _look(folder, base)
-    faults = {}
+    # A training may put the next one in the place of the last meanwhile.
+    for _ in range(2):
+        there = _look(folder, base)
+        found, faults = _newest_of(folder, there)
+        if found or not (faults or there.hint):
+            return found
+    raise UserError(_none_whole(folder, there, faults))
+
+
+def _newest_of(
+    folder: str, there: "_Folder"
+) -> tuple[Newest | None, dict[str, str]]:
+    """The newest whole one of what was seen, and faults of newer ones."""
+    faults: dict[str, str] = {}
     for name in reversed(there.names):
         fault = _fault(folder, name, there.shards)
         if not fault:
-            return Newest(os.path.join(folder, name), _why(there, name, faults))
+            why = _why(there, name, faults)
+            return Newest(os.path.join(folder, name), why), faults
         if name == there.hint or name not in there.unfinished:
             faults[name] = fault
-    if not faults and not there.hint:
-        return None
-    raise UserError(_none_whole(folder, there, faults))
+    return None, faults
 
 
 def newest_prefix(

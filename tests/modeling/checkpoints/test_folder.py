@@ -137,6 +137,27 @@ def test_none_is_whole(folder):
     assert checkpoints.newest(str(folder)) is None
 
 
+def test_the_only_one_is_replaced_while_a_reader_looks(folder, monkeypatch):
+    """As beside a training with --max_save=1."""
+    for step in (2, 9):
+        for path in folder.glob(f"{BASE}-{step}.*"):
+            path.unlink()
+    look = checkpoints.files.list_names
+
+    def look_then_replace(path):
+        names = look(path)
+        for ending in (".index", DATA):
+            if (folder / f"{BASE}-10{ending}").exists():
+                old = folder / f"{BASE}-10{ending}"
+                old.rename(folder / f"{BASE}-11{ending}")
+        checkpoints.publish(str(folder), [f"{BASE}-11"])
+        return names
+
+    monkeypatch.setattr(checkpoints.files, "list_names", look_then_replace)
+    assert _step(folder) == 11
+    assert not checkpoints.newest(str(folder)).why
+
+
 def test_what_a_killed_save_left_never_was_a_checkpoint(folder):
     (folder / "checkpoint").unlink()
     for step in (2, 9):
