@@ -14,11 +14,13 @@ machine that has other work (it flatters systems that leave a core idle).
 
 Each piece of work is kept in OUT/results.json and done once, and training keeps
 checkpoints: killed at any moment, the same command goes on. SIGTERM reaches what
-is training first, which saves. Other --minutes make other rows.
+is training first, which saves. Other --minutes make other rows; another text,
+seed, clock or number of threads is for another folder.
 """
 
 import contextlib
 import functools
+import hashlib
 import lzma
 import os
 import re
@@ -39,6 +41,7 @@ from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.stream import TokenStream
 from flags import app
+from studies.language import identity
 from studies.language.kneser_ney import KneserNey
 
 FLAGS = flags.FLAGS
@@ -354,8 +357,12 @@ def table(rows: dict[str, dict]) -> str:
 
 
 def measure(results: Results) -> None:
-    """Everything that is not done yet."""
-    os.makedirs(FLAGS.output_dir, exist_ok=True)
+    """Everything that is not done yet; UserError: the rest is of other facts."""
+    facts = {n: FLAGS[n].value for n in ("seed", "clock", "threads", "turns")}
+    for split in SPLITS:
+        text = read_split(FLAGS.data_path, split).encode()
+        facts[split] = hashlib.sha256(text).hexdigest()
+    identity.settle(FLAGS.output_dir, facts, "results.json")
     folders = {unit: streams(unit) for unit in FLAGS.units}
     for unit, folder in folders.items():
         for order in ORDERS[unit]:

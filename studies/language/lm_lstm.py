@@ -12,8 +12,6 @@ DropConnect and no averaging. --mode=eval prints what `run_lm.py --mode=eval`
 does, of the newest checkpoint.
 """
 
-import dataclasses
-
 # isort: off
 import common  # noqa: F401  before TensorFlow, as in every command
 
@@ -25,14 +23,18 @@ from common.errors import UserError
 from data.language_modeling import run_data
 from flags import app
 from flags.training import causal_lm_flags, common_flags, transformer_xl_flags
+from modeling.checkpoints import native
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
 from modeling.ops import dropout
+from training import loop, strategy
+from training.checkpointing.checkpoints import RunCheckpoints
 from training.jobs.causal_lm_job import evaluation_lines
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
 from training.run import TrainRequest, run_training
+from training.run_options import RunOptions
 
 
 class LSTMLanguageModel(tf_keras.Model):
@@ -174,6 +176,30 @@ def _locked(x, rate, seed, number):
     return x * dropout.masked(ones, dropout.fold(seed, number), rate)
 
 
+def trained_model(objective: LSTMObjective, options: RunOptions):
+    """A model with the weights of the newest checkpoint; nothing is written.
+
+    Raises:
+      UserError: there is none, or it is of other sizes.
+    """
+    with strategy.setup(options.strategy).scope():
+        model = objective.build_model()
+        saved = RunCheckpoints(
+            options.model_dir, {"model": model}, 0, chief=False
+        )
+        path = saved.latest()
+        if path is None:
+            raise UserError(
+                f"{options.model_dir} holds no checkpoint: train first"
+            )
+        saved.restore(path)
+        variables = objective.named_variables(model)
+        arrays = {name: v.numpy() for name, v in variables.items()}
+        for name, value in native.with_averages(path, arrays).items():
+            variables[name].assign(value)
+    return model
+
+
 def main() -> None:
     """Trains, or evaluates what was trained."""
     what = causal_lm_flags.from_flags()
@@ -181,35 +207,34 @@ def main() -> None:
     data = run_data.open_data(what.data_dir)
     config = transformer_xl_flags.from_flags(data.vocabulary.size)
     length, split = what.seq_len or 32, what.eval_split
-    held_out = None
     if what.mode == "eval":
+        objective, counts = LSTMObjective(config), data.manifest.split_counts
         held_out = data.evaluation_batches(
             split, what.eval_seq_len or length, what.protocol, True
         )
-        options = dataclasses.replace(options, progress="none")
+        model = trained_model(objective, options)
+        found = loop.evaluate(objective, held_out, options, model=model)
+        _, lines = evaluation_lines(
+            found.metrics["lm_loss"],
+            round(found.counts["lm_loss"]),
+            split,
+            counts(split).tokens,
+            counts(split).rates,
+        )
+        print("\n".join(lines))
+        return
     data.check_length("train", length)
-    result = run_training(
+    must_match = data.must_match() | what.must_match() | {"seq_len": length}
+    run_training(
         TrainRequest(
             LSTMObjective(config),
             data.train_batches(options.strategy.seed, length, what.order),
             options,
-            eval_input_fn=held_out,
-            must_match=data.must_match() | {"seq_len": length},
+            must_match=must_match,
             flags=common_flags.all_flags(),
             notes=data.lines(options.train_batch_size, length),
         )
     )
-    if held_out:
-        counts = data.manifest.split_counts(split)
-        ((_, metrics),) = result.evaluations
-        _, lines = evaluation_lines(
-            metrics["lm_loss"],
-            counts.tokens - 1,
-            split,
-            counts.tokens,
-            counts.rates,
-        )
-        print("\n".join(lines))
 
 
 if __name__ == "__main__":

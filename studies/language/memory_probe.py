@@ -21,8 +21,9 @@ import time
 import numpy as np
 from absl import flags
 
-from common import figures, files
+from common import figures, files, locks
 from flags import app
+from studies.language import identity
 
 FLAGS = flags.FLAGS
 _FILLERS = 16
@@ -339,9 +340,21 @@ def read(path: str) -> dict[str, list[np.ndarray]]:
 
 
 def main() -> None:
-    """Trains what is missing, writes the table after each model, draws it."""
+    """Measures what the folder lacks.
+
+    Raises:
+      UserError: it is of another task, or another process works in it.
+    """
     task = Task(steps=FLAGS.steps)
     os.makedirs(FLAGS.output_dir, exist_ok=True)
+    with locks.held(FLAGS.output_dir):
+        facts = dataclasses.asdict(task)
+        identity.settle(FLAGS.output_dir, facts, "memory_probe.tsv")
+        measure(task)
+
+
+def measure(task: Task) -> None:
+    """Trains what is missing, writes the table after each model, draws it."""
     stem = os.path.join(FLAGS.output_dir, "memory_probe")
     results = read(f"{stem}.tsv")
     print(f"T = {task.segment}, chance {1 / task.names:g}")

@@ -170,3 +170,14 @@ def test_the_table_is_made_once(tmp_path):
     for name, row in rows.items():
         assert kept.once(name, None) == row
     assert first.stdout.endswith(lm_baselines.table(kept.rows) + "\n")
+    other = run(*arguments, "--seed=1")
+    assert other.returncode == 1 and "`seed` wanted 1, found 0" in other.stderr
+    # An evaluation of the LSTM trains nothing, however many steps are named.
+    (log,) = (out / "char").glob("lstm-*.log")
+    line = [n for n in log.read_text().splitlines() if n.startswith("$ ")][-1]
+    assert "--mode=eval" in line
+    found = commands.run(*line.split()[1:], "--train_steps=400")
+    assert found.returncode == 0, found.stderr
+    (row,) = (row for name, row in rows.items() if "lstm, " in name)
+    assert f"nats_per_token {row['nats_per_token']:.6g}" in found.stdout
+    assert not list((out / "char").glob("lstm-*/model.ckpt-400.*"))
