@@ -180,7 +180,7 @@ def test_a_table_beside_a_run(options, tmp_path):
 
 
 def test_a_row_without_a_task_has_no_job_and_an_empty_cell(options, tmp_path):
-    text = options.read_text()
+    text = options.read_text().replace('columns = ["one"]', 'columns = ["two"]')
     changed = text.replace(
         '{ name = "a first"', '{ name = "a first", without = ["one"]'
     )
@@ -202,7 +202,7 @@ def test_a_row_without_a_task_has_no_job_and_an_empty_cell(options, tmp_path):
         for line in runner.text(rows).splitlines()
     }
     assert cells["| a first"] == ["not run", "", "not run |"]
-    assert "one, a less b: not run" in runner.text(rows)
+    assert "two, a less b: not run" in runner.text(rows)
     left = runner.options.chosen(["two"])
     assert not left.rows[0].without
 
