@@ -14,7 +14,7 @@ from typing import Any
 
 from common import optional
 from common.errors import UserError
-from studies.runner.study_file import RowOptions
+from studies.runner.study_rows import RowOptions
 
 RANDOM = 10  # trials that are drawn before the results of others count
 _RANGE = {"low", "high", "log"}

@@ -25,6 +25,9 @@ class Command:
     command: tuple[str, ...]
     flags: dict[str, Any]
 
+    def __post_init__(self):
+        check_steps(" ".join(self.command), self.flags)
+
     def words(self, **more) -> tuple[str, ...]:
         """The command with its flags and more of them, which win."""
         return (*self.command, *as_flags(self.flags | more))
@@ -62,6 +65,16 @@ class Task(Command):
         'TREC-200'
         """
         return f"{name}-{self.labels}" if self.labels and name else name
+
+
+def check_steps(where: str, flags: dict[str, Any]) -> None:
+    """UserError where flags have `train_steps` that are no number of steps."""
+    steps = flags.get("train_steps", 1)
+    if type(steps) is not int or steps < 1:
+        raise UserError(
+            f"{where}: `train_steps` must be a whole number from 1 on, found "
+            f"{steps!r}"
+        )
 
 
 def as_flags(values: dict) -> tuple[str, ...]:
@@ -143,6 +156,7 @@ def _task_of(name: str, value: dict) -> Task:
                 f"values, found {values!r}"
             )
         for v in values:
+            check_steps(f"tasks.{name}.search", {flag: v})
             if not isinstance(v, (int, float, str)) or "/" in str(v):
                 raise UserError(
                     f"tasks.{name}.search: `{flag}` must have numbers or texts "

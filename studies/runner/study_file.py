@@ -11,48 +11,10 @@ from common import checks, files
 from common.errors import UserError
 from studies.runner import study_commands
 from studies.runner.seed_table import Column
-from studies.runner.starts import STARTS
 from studies.runner.study_commands import Command, Task, command
+from studies.runner.study_rows import RowOptions
 
 OPTIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "options")
-
-
-@dataclasses.dataclass(frozen=True)
-class RowOptions:
-    """What one row has that others have not.
-
-    Attributes:
-      name: of the row; its first word names its folders.
-      start: of `STARTS`: what the tasks begin with instead of a pretraining;
-        "" = [pretrain].
-      records: flags of the records' command.
-      pretrain: flags of the pretraining command.
-      drop: flags of [pretrain] that this row is not given.
-      tasks: task -> flags of its command.
-      without: tasks that this row has not: its number is not defined.
-      seconds_of: key of a row; pretraining takes as many seconds as that
-        one's, by measured steps. "" = `train_steps`.
-      paper: column -> the paper's number.
-    """
-
-    name: str
-    start: str = ""
-    records: dict[str, Any] = dataclasses.field(default_factory=dict)
-    pretrain: dict[str, Any] = dataclasses.field(default_factory=dict)
-    drop: tuple[str, ...] = ()
-    tasks: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    without: tuple[str, ...] = ()
-    seconds_of: str = ""
-    paper: dict[str, float] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        if self.start:
-            checks.one_of(self, checks.FIELD, start=STARTS)
-
-    @property
-    def key(self) -> str:
-        """The name's first word."""
-        return self.name.split()[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +137,7 @@ class StudyOptions:
         entries = dict.fromkeys(task.base for task in self.tasks.values())
         _among(f"{name} a task", (*row.tasks, *row.without), entries)
         in_place = any(task.in_place for task in self.tasks.values())
-        own = row.records or row.pretrain or row.seconds_of
+        own = row.records or row.pretrain or row.drop or row.seconds_of
         if row.start and (own or in_place):
             raise UserError(
                 f"{name} `start` is instead of a pretraining, which flags of "
@@ -184,6 +146,33 @@ class StudyOptions:
         if not (self.start if row.start else self.pretrain):
             wanted = "`start` of the study" if row.start else "[pretrain]"
             raise UserError(f"{name} {wanted} is missing")
+        if self.pretrain:
+            _among(f"{name} `drop`", row.drop, self.pretrain.flags)
+        columns = [c.name for c in self.columns]
+        _among(f"{name} `paper`: a column", row.paper, columns)
+        if row.seconds_of:
+            self._check_seconds(row)
+
+    def _check_seconds(self, row: RowOptions) -> None:
+        """Its steps follow from those of the other row, and from timings."""
+        other = next(r for r in self.rows if r.key == row.seconds_of)
+        flags = self.pretrain.flags | other.pretrain
+        if other.start or "train_steps" not in flags or not self.speed_steps:
+            raise UserError(
+                f"row {row.name!r}: `seconds_of` needs `speed_steps` of at "
+                f"least 1, and `train_steps` of row {other.name!r}"
+            )
+
+    def refuse_unreported(self) -> None:
+        """Of kinds whose report has neither: UserError says so."""
+        for what, given in (
+            ("[[claims]]", self.claims),
+            ("`paper` of a row", any(row.paper for row in self.rows)),
+        ):
+            if given:
+                raise UserError(
+                    f'kind = "{self.kind}" reports no {what}: leave it out'
+                )
 
     def _check_searches(self) -> None:
         for name, task in self.tasks.items():
@@ -242,6 +231,7 @@ class StudyOptions:
                 row,
                 tasks={k: v for k, v in row.tasks.items() if k in tasks},
                 without=tuple(k for k in row.without if k in tasks),
+                paper={k: v for k, v in row.paper.items() if k in names},
             )
             for row in self.rows
         )
@@ -272,6 +262,8 @@ def read_toml(path: str, places: dict[str, str]) -> dict[str, Any]:
             f"{path}: {{{e.args[0]}}} is not known; there are "
             f"{', '.join(places)}"
         ) from e
+    except UserError as e:
+        raise UserError(f"{path}: {e}") from e
 
 
 @contextlib.contextmanager
@@ -368,8 +360,14 @@ def _with_labels(column: ResultColumn, tasks: dict[str, Task]):
 
 
 def _filled(value, places):
-    if isinstance(value, str):
-        return value.format_map(places) if "{" in value else value
+    if isinstance(value, str) and "{" in value:
+        try:
+            return value.format_map(places)
+        except (ValueError, AttributeError, IndexError, TypeError) as e:
+            raise UserError(
+                f"{value!r}: braces stand around one of {', '.join(places)}; "
+                f"{{{{ is a brace itself ({e})"
+            ) from e
     if isinstance(value, list):
         return tuple(_filled(v, places) for v in value)
     if isinstance(value, dict):

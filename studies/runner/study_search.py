@@ -9,7 +9,7 @@ from typing import Any
 
 from common.summary import describe
 from studies.runner.seed_table import Column
-from studies.runner.study_file import RowOptions
+from studies.runner.study_rows import RowOptions
 
 
 @dataclasses.dataclass(frozen=True)

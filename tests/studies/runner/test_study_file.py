@@ -35,7 +35,16 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
         ("speed_steps = 1", "speed_steps = -1", "`speed_steps` must be >= 0"),
         ("speed_steps = 1", 'kind = "x"', "one of study, gains, learning, sea"),
         ('name = "a first"', 'name = "a", start = "x"', "of weights, random"),
-        ('name = "a first"', 'name = "a", start = "random"', "of the study is"),
+        (
+            'name = "a first", drop = ["only_b"]',
+            'name = "a", start = "random"',
+            "of the study is",
+        ),
+        (
+            'name = "a first"',
+            'name = "a", start = "random"',
+            "is instead of a pretraining",
+        ),
         (
             'name = "b second"',
             'name = "b", start = "random"',
@@ -67,6 +76,18 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
         ("finetune_seeds = 3", "finetune_seeds =", "no TOML"),
         ('name = "loss"', 'name = "{loss}"', "{loss} is not known"),
         ('records = { command = "', 'records = { com = "', "'command' is"),
+        ('name = "loss"', 'name = "{"', "'{': braces stand around one of text"),
+        ('name = "loss"', 'name = "a {0}"', "braces stand around one of text"),
+        ('name = "loss"', 'name = "{text.x}"', "'{text.x}': braces stand"),
+        ("train_steps = 9", 'train_steps = "many"', "stub.py: `train_steps` m"),
+        ("train_steps = 5", "train_steps = 0", "from 1 on, found 0"),
+        (
+            "train_steps = 4",
+            "train_steps = 4, search = { train_steps = [4, 1.5] }",
+            "tasks.two.search: `train_steps` must be a whole number .* 1.5",
+        ),
+        ('["only_b"]', '["onlyb"]', "`drop` must be one of train_steps, only"),
+        ("{ one = 0.5 }", "{ won = 0.5 }", "a column must be one of loss, one"),
     ],
 )
 def test_options_that_are_wrong_are_one_line(
@@ -80,6 +101,36 @@ def test_options_that_are_wrong_are_one_line(
     options.write_text(text.replace(old, new, 1))
     with pytest.raises(UserError, match=message):
         load(str(options), {"text": "t"})
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (" train_steps = 9,", ""),
+        ("speed_steps = 1", "speed_steps = 0"),
+        (
+            'drop = ["only_b"], paper = { one = 0.5 }',
+            'start = "random"',
+        ),
+    ],
+)
+def test_equal_seconds_need_what_they_follow_from(options, old, new):
+    text = options.read_text().replace(
+        "records = { seq_len = 3 }", 'seconds_of = "a"'
+    )
+    options.write_text(f'start = "x"\n{text}')
+    assert load(str(options), {"text": "t"}).equal_seconds
+    assert old in text
+    options.write_text(f'start = "x"\n{text.replace(old, new)}')
+    wanted = "'b second': `seconds_of` needs `speed_steps` .* row 'a first'"
+    with pytest.raises(UserError, match=wanted):
+        load(str(options), {"text": "t"})
+
+
+def test_chosen_tasks_leave_the_papers_numbers_of_other_columns(options):
+    given = load(str(options), {"text": "t"})
+    assert given.chosen(["one"]).rows[0].paper == {"one": 0.5}
+    assert given.chosen(["two"]).rows[0].paper == {}
 
 
 def test_claims_are_made_of_columns_that_move_where_nothing_is_answered():
