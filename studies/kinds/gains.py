@@ -6,8 +6,10 @@ have curves. docs/explanation/results.md has such tables.
 """
 
 import csv
+import dataclasses
 
 from common import figures, summary
+from common.errors import UserError
 from studies.runner import study_report
 from studies.runner.jobs import NOT_RUN
 from studies.runner.seed_table import Column, Row, markdown
@@ -16,6 +18,24 @@ from studies.runner.study_commands import ALL
 from studies.runner.study_file import ResultColumn, StudyOptions
 
 Gain = tuple[float, float]  # and its standard error
+
+
+@dataclasses.dataclass(frozen=True)
+class GainsOptions(StudyOptions):
+    """A study without columns of pretraining: a line is of a task.
+
+    Raises:
+      UserError: it has one, or something that this report has no place for.
+    """
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.refuse_unreported()
+        for column in self.columns_of("pretrain"):
+            raise UserError(
+                f'kind = "gains": column {column.name!r} must be of a task '
+                f"({', '.join(self.tasks)}), found 'pretrain'"
+            )
 
 
 class Gains(Study):
@@ -37,7 +57,8 @@ class Gains(Study):
             for row in others:
                 of = gain(row, base, column)
                 line.append(f"{of[0]:+.1f} ± {of[1]:.1f}" if of else "")
-                line.append(verdict(of, column))
+                both = has(row, column) and has(base, column)
+                line.append(verdict(of, column) if both else "")
             lines.append(line)
         parts = [markdown(lines)]
         parts += [f"{_in_short(self.options, row, base)}\n" for row in others]
@@ -160,6 +181,11 @@ class Gains(Study):
         }
 
 
+def has(row: Row, column: Column) -> bool:
+    """Whether a row has the column's task, done or not."""
+    return column.name in row.values or column.name in row.errors
+
+
 def gain(row: Row, base: Row, column: Column) -> Gain | None:
     """Row less base; None where one of them has less than two seeds."""
     of = [list(r.values.get(column.name, {}).values()) for r in (row, base)]
@@ -192,6 +218,8 @@ def _in_short(options: StudyOptions, row: Row, base: Row) -> str:
 def _shown(row: Row, column: Column) -> str:
     values = list(row.values.get(column.name, {}).values())
     error = row.errors.get(column.name, NOT_RUN)
+    if not has(row, column):
+        return ""
     if not values:
         return error if error == NOT_RUN else f"failed: {error}"
     of = summary.describe(values)

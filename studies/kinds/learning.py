@@ -53,6 +53,8 @@ class LearningOptions(StudyOptions):
             raise UserError(
                 f'wanted a column of "pretrain" with file = "{EVALUATIONS}"'
             )
+        if any(row.start for row in self.rows):
+            raise UserError('kind = "learning" pretrains: no row has a `start`')
         flags = self.pretrain.flags if self.pretrain else {}
         for row in self.rows if self.systems else ():
             flags_of_row = flags | row.pretrain

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.errors import UserError
 from studies.kinds import multitask, search
-from studies.kinds.gains import Gains
+from studies.kinds.gains import Gains, GainsOptions
 from studies.kinds.learning import Learning, LearningOptions
 from studies.kinds.multitask import MultiTask
 from studies.kinds.search import Search
@@ -15,7 +15,10 @@ from studies.runner.study import Runner, Study
 
 KINDS = {
     "study": (study_file.options_of, Study),
-    "gains": (study_file.options_of, Gains),
+    "gains": (
+        functools.partial(study_file.options_of, options=GainsOptions),
+        Gains,
+    ),
     "learning": (
         functools.partial(study_file.options_of, options=LearningOptions),
         Learning,

@@ -18,7 +18,7 @@ from studies.runner.jobs import NOT_RUN, Job, because
 from studies.runner.seed_table import Row, markdown
 from studies.runner.speeds import CPU, Speed
 from studies.runner.study import Study
-from studies.runner.study_commands import as_flags
+from studies.runner.study_commands import as_flags, check_steps
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 
 TRIALS = "trials.json"
@@ -60,10 +60,27 @@ class SearchOptions(StudyOptions):
                 "`by` must be a column that may be compared "
                 f"({', '.join(names) or 'there is none'}), found {self.by!r}"
             )
+        self.refuse_unreported()
+        for setting in self.space:
+            self._check_setting(setting)
         if any(row.start for row in self.rows):
             raise UserError('kind = "search" pretrains: no row has a `start`')
         if self.seconds and not self.speed_steps:
             raise UserError("`seconds` needs `speed_steps` of at least 1")
+
+    def _check_setting(self, setting: spaces.Setting) -> None:
+        """What it may draw would be refused in a row of the file, too."""
+        given = setting.values or (setting.low, setting.high)
+        for value in given if not setting.choices else ():
+            check_steps(f"space.{setting.name}", {setting.name: value})
+        known = self.pretrain.flags if self.pretrain else {}
+        for name, choice in setting.choices.items():
+            for flag in choice.drop:
+                if flag not in known:
+                    raise UserError(
+                        f"space.{setting.name}.{name}: `drop`: [pretrain] has "
+                        f"no {flag!r}"
+                    )
 
     @property
     def chosen_by(self) -> ResultColumn:
@@ -326,5 +343,5 @@ def _cell(row: Row, column: ResultColumn) -> str:
     if values:
         median = describe(values)["median"]
         return f"{median:.{column.digits}f} ({len(values)})"
-    error = row.errors.get(column.name, NOT_RUN)
-    return error if error == NOT_RUN else f"failed: {error}"
+    error = row.errors.get(column.name, "")  # "": the row is without the task
+    return error if error in ("", NOT_RUN) else f"failed: {error}"

@@ -168,6 +168,55 @@ def test_the_table_and_its_curves(done):
     assert runner.draw(rows) == []
 
 
+def test_a_row_without_a_task_has_empty_cells(done, tmp_path):
+    _, runner, _, _ = done
+    path = tmp_path / "options.toml"
+    old = 'start = "random" }'
+    without = 'start = "random", without = ["b"] }'
+    path.write_text(OPTIONS.replace(old, without))
+    options = load(str(path), {"data": "D", "start": runner.options.start})
+    again = runner_of(str(tmp_path / "out"), options)
+    again._say = print
+    lines = again.text(again.run()).splitlines()
+    cells = [cell.strip() for cell in lines[6].strip("|").split("|")]
+    assert cells[:3] == ["b", "f1", "200"]
+    assert cells[3:] == ["71.0 ± 1.0 (3)", "", "", ""]
+    # What was not run is said, not left out.
+    again.results = dict.fromkeys(again.results, {"error": jobs.NOT_RUN})
+    lines = again.text(again._rows()).splitlines()
+    assert lines[6] == "| b | f1 | 200 | not run |  |  |  |"
+    assert lines[2].endswith("| not run | not run |  | not known |")
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('of = "b", ', "", "column 'b' must be of a task .*found 'pretrain'"),
+        (
+            "[all]",
+            """[[claims]]
+text = "c"
+more = ["pretrained"]
+less = ["random"]
+columns = ["a-5"]
+[all]""",
+            r'kind = "gains" reports no \[\[claims\]\]: leave it out',
+        ),
+        (
+            'start = "weights"',
+            'start = "weights", paper = { "a-5" = 3 }',
+            "reports no `paper` of a row",
+        ),
+    ],
+)
+def test_what_the_report_has_no_place_for(tmp_path, old, new, message):
+    path = tmp_path / "options.toml"
+    assert old in OPTIONS
+    path.write_text(OPTIONS.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        load(str(path), PLACES)
+
+
 @pytest.mark.parametrize(
     "ours,theirs,verdict",
     [

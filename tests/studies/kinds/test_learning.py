@@ -10,6 +10,8 @@ from common.errors import UserError
 from studies.kinds import learning
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
+from studies.runner.study_commands import Command
+from studies.runner.study_file import ResultColumn, RowOptions
 from tests.helpers import commands
 from tests.studies.toy_studies import PLACES, TINY, tiny
 
@@ -137,6 +139,20 @@ def test_both_differ_in_their_records_alone(tmp_path):
     assert f"--model_dir={tmp_path}/original-1/run" in then
     manifest = "--data_dir=OUT/records-original/data"
     assert manifest in then and manifest in words["original-0"]
+
+
+def test_every_row_is_pretrained():
+    """Also where nothing is timed."""
+    column = ResultColumn("l", file="evaluations.jsonl", metric="lm_loss")
+    rows = (RowOptions("ours"), RowOptions("given", start="weights"))
+    with pytest.raises(UserError, match="pretrains: no row has a `start`"):
+        learning.LearningOptions(
+            reference="ours",
+            rows=rows,
+            columns=(column,),
+            pretrain=Command((), {}),
+            start="S",
+        )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from studies.kinds import space as spaces
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_file
 from studies.runner.jobs import Job
+from studies.runner.seed_table import Row
 from studies.runner.speeds import Speed
 from tests.helpers import commands
 from tests.studies.toy_studies import PLACES, STUB, TINY, tiny
@@ -247,6 +248,13 @@ def test_a_file_of_trials_that_is_none(done, path, copied, content, message):
         runner_of(str(copied), load(str(path), {}))
 
 
+def test_a_row_without_a_task_has_an_empty_cell(done):
+    column = done.runner.options.columns[1]
+    assert search._cell(Row("default"), column) == ""
+    row = Row("default", errors={"one": "not run"})
+    assert search._cell(row, column) == "not run"
+
+
 @pytest.mark.parametrize(
     "old, new, message",
     [
@@ -263,6 +271,13 @@ def test_a_file_of_trials_that_is_none(done, path, copied, content, message):
             '{ name = "default" }',
             '{ name = "default", start = "weights" }',
             "`start` is instead|`start` of the study",
+        ),
+        ('drop = ["tied"]', 'drop = ["tide"]', "size.wrong: `drop`: .* 'tide'"),
+        ("width = [1, 2, 3]", "train_steps = [1, 2.5]", "whole number .* 2.5"),
+        (
+            '{ name = "default" }',
+            '{ name = "default", paper = { loss = 3 } }',
+            "reports no `paper`",
         ),
     ],
 )
