@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -167,3 +168,20 @@ def test_a_folder_without_an_export_is_one_line(tmp_path):
     (tmp_path / "3" / "saved_model.pb").write_bytes(b"")
     with pytest.raises(UserError, match="signature.json cannot be read"):
         SavedModel(str(tmp_path))
+
+
+def test_the_first_question_has_one_item_of_every_list():
+    """K-NRM's documents and their scores must be as many."""
+
+    class Asked:
+        def inputs(self):
+            scores = {"dtype": "float32", "shape": [None, None]}
+            texts = {"dtype": "string", "shape": [None, None]}
+            return TEXT | {"scores": scores, "texts": texts}
+
+        def __call__(self, inputs):
+            self.shapes = {k: np.shape(v) for k, v in inputs.items()}
+
+    asked = Asked()
+    SavedModel.warm_up(asked)
+    assert asked.shapes == {"text": (1,), "scores": (1, 1), "texts": (1, 1)}

@@ -167,10 +167,13 @@ def shown_forms(page: str) -> dict[str, bool]:
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
-def test_the_page_ranks_documents(spiece_model, tmp_path):
+@pytest.mark.parametrize("ranker", ["cross_encoder", "knrm"])
+def test_the_page_ranks_documents(spiece_model, tmp_path, ranker):
+    """K-NRM takes the score of each document as a number."""
     from common.contract.task_spec import TaskSpec
     from common.vocabularies.text_settings import TextSettings
     from modeling import ClassificationModel, XLNetConfig
+    from modeling.heads.kernel_ranking import KernelRankingModel
     from serving.export import export_model
 
     config = XLNetConfig(
@@ -181,9 +184,14 @@ def test_the_page_ranks_documents(spiece_model, tmp_path):
         "ranking", "ranking", (), 48, TextSettings(), "", data_options=options
     )
     model = ClassificationModel(config, num_labels=1, regression=True)
+    if ranker == "knrm":
+        options |= {"ranker": "knrm", "max_doc_length": 32}
+        model = KernelRankingModel(config, (0.1, 0.9), (0.1, 0.2), 0, True)
     folder = str(tmp_path / "export")
     export_model(folder, model, spec, spiece_model, check=False)
     fields = {"query": "Who paid?", "documents": "Nobody <b> did.\nShe paid."}
+    if ranker == "knrm":
+        fields["candidate_scores"] = "1.5\n-2"
     with served(folder) as address:
         page = look(address, fields, tmp_path / "user", "--dump-dom")
     assert "Rank documents" in page
