@@ -23,6 +23,8 @@ from serving.options import PredictOptions
 _TABLES = (".csv", ".tsv")
 # Tagged tokens: a line of these is no text.
 _TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2")
+# Inputs that come before others; a test has the heads.
+_FIRST = ("query", "passage", "question", "paragraph", "documents")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +88,7 @@ def read_rows(
     elif ending in _TABLES:
         rows = reader.from_table(quoted_rows.read_table(path, problems))
     else:
+        reader.check_plain(path)
         rows = (
             reader.from_line(f"{path}:{number}", line)
             for number, line in task_readers.read_lines(path, problems)
@@ -111,7 +114,27 @@ def _say(lines: list[str], said: set[str]) -> None:
 
 def from_text(inputs, description, options, where: str, text: str) -> InputRow:
     """The row of one text of the command line."""
-    return _Reader(inputs, description, options).from_line(where, text)
+    reader = _Reader(inputs, description, options)
+    reader.check_plain(where)
+    return reader.from_line(where, text)
+
+
+def in_order(inputs: Mapping[str, Mapping]) -> list[str]:
+    """Names of a model's raw inputs as its head has them, lists last.
+
+    `signature.json` has them by the alphabet.
+    """
+
+    def place(name: str) -> tuple[bool, int]:
+        known = _FIRST.index(name) if name in _FIRST else len(_FIRST)
+        return len(inputs[name]["shape"]) > 1, known
+
+    return sorted(inputs, key=place)
+
+
+def _is_below(name: str, count: int) -> bool:
+    """Whether a column's name is the number of one of `count` columns."""
+    return name.isdecimal() and int(name) < count
 
 
 def _interleaved(rows, problems: _Problems) -> Iterator[InputRow]:
@@ -132,8 +155,8 @@ class _Reader:
     """Lines, fields and objects -> rows; see `read_rows`."""
 
     def __init__(self, inputs, description, options: PredictOptions):
-        self.names = list(inputs)
         self.lists = [n for n in inputs if len(inputs[n]["shape"]) > 1]
+        self.names = in_order(inputs)
         self.options = options
         self.task = description.get("task", "")
         data = description.get("data_options", {})
@@ -143,10 +166,35 @@ class _Reader:
         self.empty_allowed = bool(data.get("allow_empty_text"))
         self.said: list[str] = []
 
+    def _check_cells(self, where: str) -> None:
+        """Columns hold one list: all from its own on."""
+        if len(self.lists) > 1:
+            raise UserError(
+                f"{where}: wanted JSON objects with the keys "
+                f"{', '.join(self.names)}, as the model takes "
+                f"{len(self.lists)} lists, found columns; give a .jsonl file"
+            )
+
+    def check_plain(self, where: str) -> None:
+        """UserError: a flag of columns, where there are none to choose."""
+        given = self.options
+        for name in ("text_columns", "label_column", "key_column"):
+            if getattr(given, name):
+                raise UserError(
+                    f"{where}: --{name} is for .csv, .tsv and .jsonl files, "
+                    "found plain text; leave it out or give such a file"
+                )
+        if given.has_header:
+            raise UserError(
+                f"{where}: --has_header is for .csv and .tsv files, found "
+                "plain text; leave it out or give such a file"
+            )
+
     def from_line(self, where: str, line: str) -> InputRow:
         """One text, or several divided by tabs."""
         if len(self.names) == 1:
             return InputRow(where, {self.names[0]: line})
+        self._check_cells(where)
         cells = line.split("\t")
         surplus = len(cells) > len(self.names) and not self.lists
         if len(cells) < len(self.names) or surplus:
@@ -242,7 +290,11 @@ class _Reader:
             else table_columns.find_key(others)
         )
         surplus = [
-            n for n in others if n != key and find_name(n, self.columns) is None
+            n
+            for n in others
+            if n != key
+            # A second one of a text's name, in other case, is none of training.
+            and (find_name(n, self.columns) is None or find_name(n, texts))
         ]
         if surplus and not self.options.text_columns:
             raise UserError(
@@ -255,12 +307,51 @@ class _Reader:
 
     def _by_number(self, where: str, fields: list[str]) -> Layout:
         """Columns of a file without a header."""
+        if len(self.names) > 1:
+            self._check_cells(where)
+        layout = self._texts_by_number(where, fields)
+        used = layout.texts
+        if layout.rest:
+            used = range(len(fields))
+        for kind in ("label", "key"):
+            flag = f"{kind}_column"
+            name = getattr(self.options, flag)
+            if not name:
+                continue
+            (number,) = self._numbers(where, flag, (name,), fields)
+            if number in used:
+                raise UserError(
+                    f"{where}: --{flag}={name}: the column {number} is a text "
+                    "already; number the texts from 0 with --text_columns"
+                )
+            layout = dataclasses.replace(layout, **{kind: number})
+        return layout
+
+    def _numbers(self, where, flag, names, fields) -> tuple[int, ...]:
+        """What a flag says of the columns; UserError: no such numbers."""
+        for name in names:
+            if not _is_below(name, len(fields)):
+                raise UserError(
+                    f"{where}: --{flag}: wanted a number from 0 to "
+                    f"{len(fields) - 1}, as the first row is no header that "
+                    f"names the texts, found {name!r}; columns {fields[:20]}"
+                )
+        return tuple(map(int, names))
+
+    def _texts_by_number(self, where: str, fields: list[str]) -> Layout:
+        """The texts of `_by_number`, and the label where it was in training."""
         count, wanted = len(fields), len(self.names)
-        if self.options.text_columns or count == len(self.columns):
-            numbers = [n for n in (*self.texts, self.label) if n]
-            if all(n.isdecimal() and int(n) < count for n in numbers):
-                label = int(self.label) if self.label else None
-                return Layout(tuple(map(int, self.texts)), label)
+        given = self.options.text_columns
+        if given or count == len(self.columns):
+            if given:
+                self._numbers(where, "text_columns", given, fields)
+            label = self.label if _is_below(self.label, count) else None
+            # A label that only training names may lie elsewhere here.
+            known = given or label or not self.label
+            if known and all(_is_below(n, count) for n in self.texts):
+                texts = tuple(map(int, self.texts))
+                label = None if label is None else int(label)
+                return Layout(texts, None if label in texts else label)
         topic = classifier_sets.TOPIC_SETS.get(self.task)
         if topic and count == topic[1] + 1:
             undo = classifier_sources.ESCAPES[topic[2]]
@@ -282,8 +373,9 @@ class _Reader:
         where, value = item
         if self.empty_allowed and self.texts:
             # As in training: none is an empty text.
-            value = dict.fromkeys(self.texts, "") | {
-                k: "" if v is None and k in self.texts else v
+            found = {n: find_name(n, value) for n in self.texts}
+            value = {n: "" for n, key in found.items() if key is None} | {
+                k: "" if v is None and k in found.values() else v
                 for k, v in value.items()
             }
         names = list(value)

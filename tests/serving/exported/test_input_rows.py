@@ -204,3 +204,131 @@ def test_plain_text_stays_one_text_per_line(tmp_path):
     (tmp_path / "in.txt").write_text(content, newline="\r\n")
     found = [r.inputs["text"] for r in rows(tmp_path / "in.txt")]
     assert found == ['"quoted", text\tx', "text,label"]
+
+
+TEXT, LIST = ({"dtype": "string", "shape": [None] * n} for n in (1, 2))
+
+
+def read(path, inputs, **changes):
+    """Rows of a model whose inputs are sorted as `signature.json` has them."""
+    asked = PredictOptions("model", input_file=str(path), **changes)
+    return list(input_rows.read_rows(dict(sorted(inputs.items())), {}, asked))
+
+
+@pytest.mark.parametrize("ending", ["txt", "tsv"])
+@pytest.mark.parametrize(
+    ("inputs", "cells", "wanted"),
+    [
+        (
+            {"question": TEXT, "paragraph": TEXT},
+            ["Who?", "She did."],
+            {"question": "Who?", "paragraph": "She did."},
+        ),
+        (
+            {"passage": TEXT, "question": TEXT, "options": LIST},
+            ["So.", "Who?", "he", "she"],
+            {"passage": "So.", "question": "Who?", "options": ["he", "she"]},
+        ),
+        (
+            {"query": TEXT, "documents": LIST},
+            ["who", "one", "two"],
+            {"query": "who", "documents": ["one", "two"]},
+        ),
+        (
+            {"text_b": TEXT, "text_a": TEXT},
+            ["one", "two"],
+            {"text_a": "one", "text_b": "two"},
+        ),
+    ],
+)
+def test_columns_go_to_inputs_in_the_order_of_the_head(
+    tmp_path, ending, inputs, cells, wanted
+):
+    path = tmp_path / f"in.{ending}"
+    path.write_text("\t".join(cells) + "\n")
+    (row,) = read(path, inputs)
+    assert row.inputs == wanted
+    row = input_rows.from_text(
+        dict(sorted(inputs.items())),
+        {},
+        PredictOptions("model", text=("x",)),
+        "--text",
+        "\t".join(cells),
+    )
+    assert row.inputs == wanted
+
+
+def test_columns_hold_one_list(tmp_path):
+    scores = {"dtype": "float32", "shape": [None, None]}
+    inputs = {"query": TEXT, "documents": LIST, "candidate_scores": scores}
+    for name in ("in.txt", "in.csv"):
+        (tmp_path / name).write_text("who,one,2\n".replace(",", "\t"))
+        with pytest.raises(UserError, match="query, documents, candidate_sco"):
+            read(tmp_path / name, inputs)
+    row = {"query": "who", "documents": ["one"], "candidate_scores": [2.0]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row))
+    assert read(tmp_path / "in.jsonl", inputs)[0].inputs == row
+
+
+PAIR = {"text_a": TEXT, "text_b": TEXT}
+
+
+def test_columns_are_numbers_without_a_header(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("k1,one,two,y\n")
+    numbers = {"text_columns": ("2", "1"), "label_column": "3"}
+    (row,) = read(path, PAIR, key_column="0", **numbers)
+    assert row.inputs == {"text_a": "two", "text_b": "one"}
+    assert row.known == {"key": "k1", "true_label": "y"}
+    for wrong, message in (
+        ({"text_columns": ("hypothesis", "premise")}, "found 'hypothesis'"),
+        ({"text_columns": ("1", "4")}, "--text_columns: .* 0 to 3.*'4'"),
+        (numbers | {"label_column": "9"}, "--label_column: .*found '9'"),
+        (numbers | {"label_column": "y"}, "--label_column: .*found 'y'"),
+        (numbers | {"key_column": "-1"}, "--key_column: .*found '-1'"),
+        (numbers | {"key_column": "2"}, "--key_column=2: .*a text already"),
+    ):
+        with pytest.raises(UserError, match=f"in.csv:1: .*{message}"):
+            read(path, PAIR, **wrong)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"text_columns": ("1", "0")},
+        {"label_column": "y"},
+        {"key_column": "id"},
+        {"has_header": True},
+    ],
+)
+def test_plain_text_has_no_columns_to_choose(tmp_path, given):
+    (name,) = given
+    (tmp_path / "in.txt").write_text("one\ttwo\n")
+    with pytest.raises(UserError, match=f"in.txt: --{name} is for .csv"):
+        read(tmp_path / "in.txt", PAIR, **given)
+    asked = PredictOptions("model", text=("x",), **given)
+    with pytest.raises(UserError, match=f"--text: --{name} is for .csv"):
+        input_rows.from_text(PAIR, {}, asked, "--text", "one\ttwo")
+    assert len(read(tmp_path / "in.txt", PAIR, has_header=False)) == 1
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_key_in_other_case_is_that_text(tmp_path, empty):
+    path = tmp_path / "in.jsonl"
+    trained = FakeModel("text_a", "text_b")
+    trained.description = {
+        "data_options": {
+            "allow_empty_text": empty,
+            "columns": ["text_a", "text_b", "label"],
+            "text_columns": ["text_a", "text_b"],
+        }
+    }
+    path.write_text('{"text_a": "x", "Text_B": "y"}\n')
+    assert rows(path, trained)[0].inputs == {"text_a": "x", "text_b": "y"}
+    path.write_text('{"text_a": "x", "text_b": "y", "Text_B": "z"}\n')
+    with pytest.raises(UserError, match=r"columns \['Text_B'\] are no text"):
+        rows(path, trained)
+    path.write_text('{"text_a": "x", "Text_B": null}\n{"text_a": "x"}\n')
+    if empty:
+        found = [row.inputs for row in rows(path, trained)]
+        assert found == [{"text_a": "x", "text_b": ""}] * 2

@@ -19,6 +19,7 @@ from modeling import (
 )
 from modeling.heads.embedding import EmbeddingModel
 from modeling.heads.kernel_ranking import KernelRankingModel
+from serving.exported import input_rows
 from serving.signatures.build import build
 from serving.signatures.sequence import RAW, Context
 
@@ -120,6 +121,9 @@ def test_what_is_cut_is_said(name, spiece_model):
         tokenizer = GraphTokenizer(f.read(), TextSettings())
     context = Context(make(config), spec, tokenizer, offline.symbols)
     signature = build(context)[RAW].function
+    inputs = build(context)[RAW].inputs
+    by_alphabet = {n: {"shape": [*inputs[n].shape]} for n in sorted(inputs)}
+    assert input_rows.in_order(by_alphabet) == list(inputs)
 
     def ask(**texts):
         return signature(**{k: tf.constant(v) for k, v in texts.items()})
