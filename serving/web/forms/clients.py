@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import UserError
-from serving.exported import limits
 from serving.options import ServerOptions
 from serving.web.forms import inputs
 from serving.web.forms.requests import RAW, parse_body
@@ -102,7 +101,7 @@ def _inputs_of(value, description: Mapping, limit: ServerOptions):
     places = ["input" if one else f"input[{i}]" for i in range(len(items))]
     if not isinstance(items[0], list):
         checked = [
-            limits.check_text(item, where, limit.max_chars)
+            inputs.check_text(item, where, limit)
             for item, where in zip(items, places, strict=True)
         ]
         return RAW, [{"text": text} for text in checked]
@@ -160,6 +159,12 @@ def parse_rerank(
     """text-embeddings-inference's form; UserError as `parse_embeddings`."""
     value = parse_body(body)
     output = _score_of(description)
+    if "candidate_scores" in description["signatures"][RAW]["inputs"]:
+        raise UserError(
+            "this ranker also wants the score of each candidate, which this "
+            "form does not have: ask :predict with `candidate_scores`, or "
+            "train with --nowith_candidate_score"
+        )
     if not output:
         raise UserError(
             "this model compares no texts: serve a ranker, a regression of "
@@ -183,9 +188,9 @@ def parse_rerank(
             f"texts: wanted 1 to {limit.max_instances} texts, found "
             f"{_shown(texts)}"
         )
-    query = limits.check_text(value["query"], "query", limit.max_chars)
+    query = inputs.check_text(value["query"], "query", limit)
     for i, text in enumerate(texts):
-        limits.check_text(text, f"texts[{i}]", limit.max_chars)
+        inputs.check_text(text, f"texts[{i}]", limit)
     return Rerank(
         _pairs(output, query, texts),
         tuple(texts) if value.get("return_text") else (),
@@ -241,29 +246,35 @@ def write_rerank(question: Rerank, answers: list[dict]) -> bytes:
     """The texts' places and scores, the best first."""
     scores, cut = _scores(question, answers), _cut(question, answers)
     results = []
-    for i, score in enumerate(scores):
-        entry = {"index": i, "score": float(f"{score:.9g}")}
+    shown = scores
+    if question.output != VECTOR and not question.raw_scores:
+        shown = _sigmoid(scores)
+    # By what the model gave: the sigmoid of large scores is 1. Stable.
+    for i in np.argsort(-scores, kind="stable").tolist():
+        entry = {"index": i, "score": float(f"{shown[i]:.9g}")}
         if question.texts:
             entry["text"] = question.texts[i]
         if cut[i]:
             entry["truncated"] = True
         results.append(entry)
-    results.sort(key=lambda entry: -entry["score"])  # stable
     return json.dumps(results, ensure_ascii=False).encode()
 
 
 def _scores(question: Rerank, answers: list[dict]) -> np.ndarray:
-    """float64 [N]."""
+    """float64 [N], cosines or what the model gave."""
     values = [np.asarray(a[question.output], np.float64) for a in answers]
     if question.output == VECTOR:
         vectors = np.stack(values)
         sizes = np.linalg.norm(vectors, axis=1)
         products = vectors[1:] @ vectors[0]
         return products / np.maximum(sizes[1:] * sizes[0], 1e-12)
-    logits = np.asarray([value.reshape(-1)[0] for value in values])
-    if question.raw_scores:
-        return logits
-    return 0.5 * (1.0 + np.tanh(logits / 2.0))  # the sigmoid
+    return np.asarray([value.reshape(-1)[0] for value in values])
+
+
+def _sigmoid(logits: np.ndarray) -> np.ndarray:
+    """float64 [N]; small values keep their digits."""
+    small = np.exp(-np.abs(logits))
+    return np.where(logits < 0, small, 1.0) / (1.0 + small)
 
 
 def _check_members(value: dict, known, wanted) -> None:

@@ -43,15 +43,27 @@ def check_row(
     `specs` are input name -> dtype and shape with the batch. `known` is
     `signature.json`: `vocab_size` and, of encoders that have them,
     `type_vocab_size` and `max_position_embeddings` bound ids, segments and
-    lengths. Raises UserError: one line that says what is wrong.
+    lengths; its `data_options` say whether a second text may be empty. Raises
+    UserError: one line that says what is wrong.
     """
+    empty = may_be_empty(specs, known)
     checked = {
-        key: _check(row[key], spec, f"{where}.{key}", limit)
+        key: ""  # as in training: there is no such text
+        if key in empty and isinstance(row[key], str) and not row[key].strip()
+        else _check(row[key], spec, f"{where}.{key}", limit)
         for key, spec in specs.items()
     }
     _check_lengths(checked, where, known.get("max_position_embeddings"))
     _check_ranges(checked, where, known)
     return checked
+
+
+def may_be_empty(specs: Mapping[str, dict], known: Mapping) -> set[str]:
+    """Texts that may be "": all but the first, where training allowed it."""
+    if not known.get("data_options", {}).get("allow_empty_text"):
+        return set()
+    texts = [n for n, spec in specs.items() if spec["dtype"] == "string"]
+    return {n for n in texts[1:] if len(specs[n]["shape"]) == 1}
 
 
 def check_equal_shapes(rows: list[dict], where: str) -> None:
@@ -130,15 +142,23 @@ def _check(value, spec: dict, where: str, limit: ServerOptions):
 
 def _check_texts(value, rank: int, where: str, limit: ServerOptions):
     if rank == 0:
-        return _text(value, where, limit)
+        return check_text(_decoded(value, where), where, limit)
     if not isinstance(value, list) or not 1 <= len(value) <= _MAX_TEXTS:
         raise UserError(f"{where}: wanted a list of 1 to {_MAX_TEXTS} strings")
-    return [_text(v, f"{where}[{i}]", limit) for i, v in enumerate(value)]
+    places = [f"{where}[{i}]" for i in range(len(value))]
+    return [
+        check_text(_decoded(v, at), at, limit)
+        for v, at in zip(value, places, strict=True)
+    ]
 
 
-def _text(value, where: str, limit: ServerOptions) -> str:
-    """A text that a model can take, and that does not become a long one."""
-    text = limits.check_text(_decoded(value, where), where, limit.max_chars)
+def check_text(value: object, where: str, limit: ServerOptions) -> str:
+    """`value` if a model can take it as a text, and it does not become long.
+
+    Raises UserError: as `limits.check_text`, and also the text as it is
+    normalised must have at most three times `max_chars` characters.
+    """
+    text = limits.check_text(value, where, limit.max_chars)
     chars, most = most_chars(text), _MOST_GROWTH * limit.max_chars
     if chars > most:
         raise UserError(

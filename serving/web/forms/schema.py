@@ -5,10 +5,12 @@ from collections.abc import Callable, Collection
 import fastapi
 
 from serving.options import ServerOptions
+from serving.web.forms import inputs
 from serving.web.forms.requests import RAW
 
 # No NUL, and something else than white space.
 _TEXT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+_EMPTY_PATTERN = r"^[^\u0000]*$"  # white space will do
 
 ERROR_SCHEMA = {
     "type": "object",
@@ -88,9 +90,12 @@ def _add_keys(described: dict, open_paths: Collection[str]) -> None:
 def predict_body(description: dict, limit: ServerOptions) -> dict:
     """`openapi_extra` of the predict call: rows of the raw-text signature."""
     specs = description["signatures"][RAW]["inputs"]
+    empty = inputs.may_be_empty(specs, description)
     row = {
         "type": "object",
-        "properties": {k: _value(v, limit) for k, v in specs.items()},
+        "properties": {
+            k: _value(v, limit, k in empty) for k, v in specs.items()
+        },
         "required": sorted(specs),
         "additionalProperties": False,
     }
@@ -152,19 +157,19 @@ def _list(items: dict, limit: ServerOptions) -> dict:
     }
 
 
-def _text(limit: ServerOptions) -> dict:
+def _text(limit: ServerOptions, empty: bool = False) -> dict:
     return {
         "type": "string",
-        "minLength": 1,
+        "minLength": 0 if empty else 1,
         "maxLength": limit.max_chars,
-        "pattern": _TEXT_PATTERN,
+        "pattern": _EMPTY_PATTERN if empty else _TEXT_PATTERN,
     }
 
 
-def _value(spec: dict, limit: ServerOptions) -> dict:
+def _value(spec: dict, limit: ServerOptions, empty: bool) -> dict:
     if spec["dtype"] != "string":
         return _numbers(len(spec["shape"]) - 1, spec["dtype"])
-    text = _text(limit)
+    text = _text(limit, empty)
     if len(spec["shape"]) == 1:
         return text
     return {"type": "array", "items": text, "minItems": 1, "maxItems": 64}

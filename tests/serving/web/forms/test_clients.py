@@ -273,6 +273,57 @@ def test_a_query_that_is_cut_is_named(vectors):
     assert answer.json()["error"].startswith("query: ")
 
 
+def test_large_and_small_scores_keep_their_order():
+    """Their sigmoids are 1, or begin with 18 zeros."""
+
+    class Sure(Ranker):
+        def __call__(self, inputs, signature, stop=None):
+            scores = [[float(t) for t in row] for row in inputs["documents"]]
+            return {
+                "scores": np.asarray(scores, np.float32),
+                "truncated": np.zeros_like(scores, bool),
+            }
+
+    body = {"query": "a", "texts": ["25", "40", "30", "-42", "-41"]}
+    with _client(Sure()) as client:
+        found = client.post("/rerank", json=body).json()
+    assert [entry["index"] for entry in found] == [1, 2, 0, 4, 3]
+    wanted = [1.0, 1.0, 1.0, np.exp(-41), np.exp(-42)]
+    np.testing.assert_allclose([e["score"] for e in found], wanted, rtol=1e-8)
+
+
+def test_a_ranker_that_wants_scores_says_so():
+    class Scored(Ranker):
+        description = _describe(
+            "ranking",
+            {
+                "candidate_scores": {"dtype": "float32", "shape": [None, None]},
+                **Ranker.description["signatures"]["serving_default"]["inputs"],
+            },
+            {"scores": FLAT},
+        )
+
+    with _client(Scored()) as client:
+        answer = client.post("/rerank", json={"query": "a", "texts": ["b"]})
+        assert "/rerank" not in client.get("/openapi.json").json()["paths"]
+    assert answer.status_code == 400
+    assert "--nowith_candidate_score" in answer.json()["error"]
+
+
+def test_texts_that_become_too_long_are_refused(vectors, ranker):
+    """U+FDFA becomes 18 characters: the bound is that of `:predict`."""
+    long = "\ufdfa" * 10_000
+    answer = _embed(vectors, ["a", long])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("input[1]: wanted at ")
+    for change, where in (({"query": long}, "query"), ({"texts": [long]}, "t")):
+        body = {"query": "a", "texts": ["b"]} | change
+        answer = ranker.post("/rerank", json=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(where)
+        assert "normalised" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -191,3 +191,22 @@ def test_values_that_keep_their_spec_come_as_the_model_takes_them():
     row = inputs.check_row({"x": [[1, 2, 3], [0.5, 0, 0]]}, FIXED, "a", options)
     assert row["x"].dtype == np.float32
     assert row["x"].tolist() == [[1, 2, 3], [0.5, 0, 0]]
+
+
+def test_a_second_text_may_be_empty_where_training_allowed_it():
+    text = {"dtype": "string", "shape": [None]}
+    specs = {"text_a": text, "text_b": text}
+    known = {"data_options": {"allow_empty_text": True}}
+
+    def check(row, known):
+        return inputs.check_row(row, specs, "row", ServerOptions(), known)
+
+    for blank in ("", " \n"):
+        row = {"text_a": "x", "text_b": blank}
+        assert check(row, known) == {"text_a": "x", "text_b": ""}
+        with pytest.raises(UserError, match=r"row\.text_b: the text is empty"):
+            check(row, {})
+        with pytest.raises(UserError, match=r"row\.text_a: the text is empty"):
+            check({"text_a": blank, "text_b": "x"}, known)
+    with pytest.raises(UserError, match=r"row\.text_b: wanted a string"):
+        check({"text_a": "x", "text_b": None}, known)

@@ -159,3 +159,16 @@ def test_keys_are_wanted_but_for_open_paths():
     assert paths["/"]["get"] == {"responses": {"200": {}}, "security": []}
     assert set(paths["/a"]["get"]["responses"]) == {"200", "401"}
     assert set(made["components"]["securitySchemes"]) == {"bearer", "header"}
+
+
+def test_a_second_text_may_be_empty_where_the_server_takes_it():
+    signature = {"inputs": {"text_a": TEXT, "text_b": TEXT}, "outputs": {}}
+    told = {"signatures": {"serving_default": signature}}
+    for allowed in (False, True):
+        told["data_options"] = {"allow_empty_text": allowed}
+        body = content(schema.predict_body(told, OPTIONS))
+        row = body["properties"]["instances"]["items"]["properties"]
+        assert row["text_a"]["minLength"] == 1
+        assert row["text_b"]["minLength"] == 1 - allowed
+        assert bool(re.match(row["text_b"]["pattern"], "")) is allowed
+        assert not re.match(row["text_b"]["pattern"], "a\0")
