@@ -109,6 +109,10 @@ class Budget:
         # of the longest text that the model reads at once
         self.row_tokens = int(description.get("max_seq_length", 512))
         self._segments = int(description.get("segments", 1))
+        data = description.get("data_options", {})
+        # Ranking: pieces between two passages of a document, 0 = its first one.
+        self._stride = data.get("passage_stride") or 0
+        self._passages = data.get("max_passages") or 1
         self._max_cost = options.max_cost
         if size is not None and "score" not in description["signatures"]:
             size = size._replace(vocab_size=0)  # no logits of every token
@@ -116,8 +120,13 @@ class Budget:
             size, free // _SHARE, self.row_tokens
         )
 
-    def check(self, signature: str, rows: list[dict]) -> Work:
-        """The most that any row asks for; UserError above a bound."""
+    def check(
+        self, signature: str, rows: list[dict], whole: bool = False
+    ) -> Work:
+        """The most that any row asks for; UserError above a bound.
+
+        `whole`: the rows run together.
+        """
         work = [self.row_work(signature, row) for row in rows]
         for i, row_work in enumerate(work):
             if row_work.chosen and row_work.tokens > self.max_tokens:
@@ -126,6 +135,14 @@ class Budget:
                     f"(sequences x length, memory included), found "
                     f"{row_work.tokens}; send shorter rows or raise --max_tokens"
                 )
+        together = len(rows) * max(row_work.tokens for row_work in work)
+        if whole and together > self.max_tokens:
+            raise UserError(
+                f"instances: rows of {signature!r} run together: wanted at "
+                f"most {self.max_tokens} tokens in all (rows x length, memory "
+                f"included), found {together}; send fewer rows or raise "
+                "--max_tokens"
+            )
         cost = sum(row_work.cost for row_work in work)
         if cost > self._max_cost:
             raise UserError(
@@ -174,10 +191,17 @@ class Budget:
         """What the model does with so many characters of text."""
         pieces = chars // _CHARS_PER_PIECE + masks + 8
         length = min(pieces, self.row_tokens)
+        segments = min(self._segments, 1 + pieces // self.row_tokens)
         lists = [len(v) for v in row.values() if isinstance(v, list)]
-        if lists:  # options: each is a sequence with the passage
-            tokens = max(lists) * length
-            return Work(tokens, tokens, True)
+        if (
+            lists
+        ):  # options or documents: each is a sequence with the other text
+            sequences = max(lists)
+            if self._stride:  # passages of documents run together
+                passages = sequences + pieces // self._stride
+                sequences = min(passages, sequences * self._passages)
+            tokens = sequences * length
+            return Work(tokens, tokens * segments, True)
         if self._head == "span":
             windows = 1 + 2 * pieces // self.row_tokens
             tokens = min(windows, _WINDOWS) * length
@@ -185,7 +209,6 @@ class Budget:
         if signature == "fill_mask":
             runs = 1 if self._at_once else max(1, min(masks, length))
             return Work(length, length * runs, False)
-        segments = min(self._segments, 1 + pieces // self.row_tokens)
         return Work(length, length * segments, False)
 
 

@@ -11,8 +11,8 @@ at most, and rests after each.
 A request is due when it has waited 10 times what its rows take until then:
 small ones go first, large ones wait but do not starve. Then come those of the
 same signature, shape and about the same length, as many rows as fit; a request
-of more rows than fit is answered in several runs. If a run of several requests
-fails, each runs again alone.
+of more rows than fit is answered in several runs, unless it is to run whole. If
+a run of several requests fails, each runs again alone.
 """
 
 import asyncio
@@ -61,6 +61,7 @@ class _Job:
     weight: int  # of its longest row: its time, in tokens
     future: asyncio.Future
     arrival: float
+    whole: bool = False  # its rows run together
     outputs: list = dataclasses.field(default_factory=list)
     taken: int = 0  # rows that ran or run
 
@@ -126,6 +127,8 @@ class _Lane:
                 fits = min(most_rows, tokens // length) - rows
                 fits = min(fits, (most - weight) // job.weight)
                 room = min(job.left, fits if parts else max(fits, 1))
+                if job.whole:
+                    room = 0 if parts else job.left
             if room < 1:
                 rest.append(job)
                 continue
@@ -220,12 +223,13 @@ class Lanes:
         tokens: int = 1,
         weight: int = 1,
         alone: bool = False,
+        whole: bool = False,
     ) -> list:
         """The outputs of `rows`; who cancels the call stops the work.
 
         `weight` is the time of the longest row, as that of so many tokens;
-        alone, no other request's rows are in its runs. Raises Overloaded: the
-        queue is full.
+        alone, no other request's rows are in its runs; whole, all of its rows
+        are in one run, however many. Raises Overloaded: the queue is full.
         """
         dear = weight * len(rows) > self.quick_weight
         lane = self.costly if dear else self.quick
@@ -238,7 +242,7 @@ class Lanes:
         if alone:
             key = (*key, future)
         lane.last_used = time.monotonic()
-        job = _Job(key, rows, tokens, weight, future, lane.last_used)
+        job = _Job(key, rows, tokens, weight, future, lane.last_used, whole)
         lane.jobs.append(job)
         lane.wake.set()
         try:

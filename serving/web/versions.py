@@ -48,11 +48,15 @@ class Version:
         Raises UserError: a bound, or what the model does not take; Overloaded.
         """
         name, rows = request.signature, request.rows
-        work = self._budget.check(name, rows)
-        alone = alone and self._pads(name) or bool(self._shared(name))
+        shared = bool(self._shared(name))
+        # Tokens of such rows are drawn by their places in the run: slices, which
+        # come and go with other requests, would draw others.
+        whole = shared and "input_ids" in rows[0]
+        work = self._budget.check(name, rows, whole)
+        alone = alone and self._pads(name) or shared
         try:
             return await self.lanes.submit(
-                name, rows, work.tokens, work.weight, alone
+                name, rows, work.tokens, work.weight, alone, whole
             )
         except (tf.errors.InvalidArgumentError, ValueError, TypeError) as e:
             raise UserError(

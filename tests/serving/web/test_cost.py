@@ -164,6 +164,8 @@ def test_the_time_of_a_text_counts_its_characters():
 
 IDS = {"input_ids": np.zeros([5], np.int32)}
 CHOICES = {"query": "a" * 10, "documents": ["a" * 20, "a" * 60]}
+LONG = {"query": "aa", "documents": ["a" * 400, "a" * 400]}
+RANKING = {"data_options": {"passage_stride": 16, "max_passages": 3}}
 
 
 @pytest.mark.parametrize(
@@ -174,6 +176,9 @@ CHOICES = {"query": "a" * 10, "documents": ["a" * 20, "a" * 60]}
         ({}, "s", {"input_ids": np.zeros([3, 5])}, (15, 15, True, 0)),
         # Two sequences, each as long as all texts at most.
         ({}, "s", CHOICES, (2 * 53, 2 * 53, True, 90)),
+        # Passages of documents: at most so many of each, or as the pieces say.
+        (RANKING, "s", CHOICES, (5 * 53, 5 * 53, True, 90)),
+        (RANKING | {"segments": 2}, "s", LONG, (6 * 64, 12 * 64, True, 802)),
         ({}, "tokenize", {"text": "a" * 30}, (1, 16, False, 30)),
         ({}, "s", {"text": "a" * 400}, (64, 64, False, 400)),
         ({"segments": 3}, "s", {"text": "a" * 400}, (64, 192, False, 400)),
@@ -211,3 +216,40 @@ def test_a_request_is_judged_by_its_longest_row_and_by_all():
         budget.check("score", wide)
     with pytest.raises(UserError, match="about 23 tokens .*, at most 19 are"):
         budget.check("score", [*rows, rows[0]])
+
+
+def test_rows_that_run_together_are_judged_together():
+    rows = [{"input_ids": np.zeros([n], np.int32)} for n in (4, 9)]
+    options = ServerOptions(max_tokens=17)
+    budget = cost.Budget(DESCRIPTION, None, options, 10**9)
+    budget.check("generate", rows)
+    with pytest.raises(UserError, match="'generate' run together: .* found 18"):
+        budget.check("generate", rows, whole=True)
+    budget.check("generate", rows[:1] * 4, whole=True)
+
+
+def test_rows_that_are_drawn_together_run_together():
+    """A row's tokens come from its place in the run."""
+
+    class Drawing(Model):
+        settings = ("max_new_tokens", "temperature", "top_k", "seed")
+        signature = {
+            "inputs": {
+                "input_ids": ROW,
+                **{n: {"dtype": "int32", "shape": []} for n in settings},
+            },
+            "outputs": {},
+        }
+        made = DESCRIPTION["signatures"] | {"generate": signature}
+        description = DESCRIPTION | {"signatures": made}
+
+    model = Drawing()
+    asked = dict.fromkeys(Drawing.settings, 1) | {"input_ids": [[1, 2]] * 5}
+    body = {"signature_name": "generate", "inputs": asked}
+    with client_of(model, max_batch_size=2) as client:
+        assert client.post(PREDICT, json=body).is_success
+    assert model.runs == [(5, 2)]
+    with client_of(model, max_tokens=9) as client:
+        answer = client.post(PREDICT, json=body)
+    assert answer.status_code == 400 and len(model.runs) == 1
+    assert "'generate' run together" in answer.json()["error"]

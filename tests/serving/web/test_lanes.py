@@ -63,6 +63,26 @@ def test_the_costly_lane_rests_after_each_slice(monkeypatch, slept):
     assert [s for s in slept if s] == pytest.approx([0.15] * 5)
 
 
+def test_rows_that_belong_together_are_never_sliced(slept):
+    """Neither beside quick requests nor by the number of rows."""
+    events = []
+
+    def model(signature, rows, stop):
+        events.append(len(rows))
+        return [0] * len(rows)
+
+    async def run():
+        runs = lanes.Runs(model, tokens=8, row_weight=2)
+        made = lanes.Lanes(runs, ServerOptions(max_wait_ms=0, max_batch_size=4))
+        for whole in (False, True):
+            made.quick.last_used = time.monotonic()
+            await made.submit("s", [{"a": 1}] * 7, 2, 2, True, whole)
+        await made.stop()
+
+    asyncio.run(run())
+    assert events == [1] * 7 + [7]
+
+
 @pytest.fixture
 def made():
     """Lanes that were stopped."""
