@@ -89,9 +89,10 @@ class Ensemble:
     def _threshold(self, name: str, default: float | None) -> dict:
         """The members' mean of what each found on its dev set; {} if one did not."""
         thresholds = [
-            m.description.get("data_options", {}).get(name, default)
-            for m in self.models
+            m.description.get("data_options", {}).get(name) for m in self.models
         ]
+        # Also None where other weights of the member's folder found one.
+        thresholds = [default if t is None else t for t in thresholds]
         if None in thresholds:
             return {}
         return {name: float(ensembles.mean(thresholds, self.weights))}
@@ -150,12 +151,28 @@ def _check_alike(models: Sequence[SavedModel]) -> None:
                     f"--ensemble: {model.version_dir}: {name}: wanted {wanted} "
                     f"as of {first.version_dir}, found {found}"
                 )
+        wanted, found = (
+            m.description.get("data_options", {}).get("text_columns")
+            for m in (first, model)
+        )
+        # Case does not matter in names.
+        if wanted and found and _folded(wanted) != _folded(found):
+            raise UserError(
+                f"--ensemble: {model.version_dir}: wanted the text columns "
+                f"{', '.join(wanted)} in this order, as of "
+                f"{first.version_dir}, found {', '.join(found)}; the models "
+                "would read each other's texts"
+            )
         if list(first.inputs()) != list(model.inputs()):
             raise UserError(
                 f"--ensemble: {model.version_dir}: wanted the inputs "
                 f"{list(first.inputs())} as of {first.version_dir}, found "
                 f"{list(model.inputs())}"
             )
+
+
+def _folded(names: Sequence[str]) -> list[str]:
+    return [name.casefold() for name in names]
 
 
 def _span_answers(outputs: Outputs) -> SquadAnswers:

@@ -263,12 +263,13 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
     `head` is classification, multi_label or regression; `labels` are in the
     order of the logits, () for none.
     """
+    # Of several labels; None where other weights found one.
+    threshold = data_options.get(THRESHOLD)
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),
         labels,
         data_options.get("label_separator", "|"),
-        # Of several labels; `data.finetuning.classifier.sets.THRESHOLD`.
-        data_options.get(THRESHOLD, 0.5),
+        0.5 if threshold is None else threshold,
     )
 
 

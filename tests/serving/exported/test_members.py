@@ -154,3 +154,28 @@ def test_what_one_member_does_not_say_is_left_out():
     ]
     found = Ensemble(members)({})
     assert found["num_tokens"].tolist() == [5] and "truncated" not in found
+
+
+def test_a_threshold_that_other_weights_found_counts_as_a_half():
+    several = [
+        Member("multi_label", sequence([2, 0]), label_threshold=t)
+        for t in (0.8, None)
+    ]
+    for members in (several, several[::-1]):
+        # sigmoid(2) = 0.88 and the mean of the thresholds 0.65.
+        assert Ensemble(members)({})["chosen"].tolist() == [[1, 0]]
+    several[0].description["data_options"]["label_threshold"] = None
+    assert Ensemble(several)({})["chosen"].tolist() == [[1, 0]]
+
+
+def test_members_read_the_same_columns():
+    def members(*columns):
+        return [
+            Member("regression", {}, str(i), text_columns=list(names))
+            for i, names in enumerate(columns)
+        ]
+
+    with pytest.raises(UserError, match="1: wanted the text columns a, b in"):
+        Ensemble(members("ab", "ba"))
+    Ensemble(members("ab", "AB"))
+    Ensemble(members("ab", ""))  # an older export does not say

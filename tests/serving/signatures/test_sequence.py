@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from serving.signatures.sequence import _ANSWERS
+from serving.signatures.sequence import _ANSWERS, answers_of
 
 LOGITS = np.asarray([[0.25, -0.1, 2.0], [-3.0, -0.5, -0.2]], np.float32)
 NAMES = ["a", "b", "c"]
@@ -27,3 +27,12 @@ def test_a_class_is_the_largest_logit_by_name():
 def test_a_value_is_the_first_column():
     answer = _ANSWERS["regression"](LOGITS[:, :1], [])
     assert np.asarray(answer["value"]).tolist() == [0.25, -3.0]
+
+
+def test_a_threshold_of_other_weights_is_none():
+    """Then it is 0.5, as where none was ever found."""
+    for options in ({}, {"label_threshold": None}):
+        answer = answers_of("multi_label", LOGITS, NAMES, options)
+        assert answer["chosen"].numpy().tolist() == [[1, 0, 1], [0, 0, 0]]
+    answer = answers_of("multi_label", LOGITS, NAMES, {"label_threshold": 0.8})
+    assert answer["chosen"].numpy().tolist() == [[0, 0, 1], [0, 0, 0]]
