@@ -223,3 +223,13 @@ def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
     found = answers(tmp_path)
     assert [a.get("length") for a in found] == [1, None, 3]
     assert f"{name}:2" in found[1]["error"] and "UTF-8" in found[1]["error"]
+
+
+def test_answers_to_texts_replace_no_file(tmp_path):
+    asked = options(tmp_path, input_file="", text=("one",))
+    model = FakeModel()
+    answering.answer(model, asked)
+    assert answers(tmp_path) == [{"length": 3}]
+    with pytest.raises(UserError, match="out.jsonl exists and is complete"):
+        answering.answer(model, asked)
+    assert model.calls == [1]
