@@ -34,8 +34,8 @@ def embedding_signatures(context: Context) -> dict[str, Signature]:
         }
 
     def from_pieces(input_ids, input_mask):
-        counts = tf.reduce_sum(input_mask, 1)
-        return from_rows(tf.RaggedTensor.from_tensor(input_ids, counts))
+        real = tf.cast(input_mask, tf.bool)  # wherever the padding is
+        return from_rows(tf.ragged.boolean_mask(input_ids, real))
 
     unknown = context.ids.unk
     return {
@@ -52,8 +52,8 @@ def embedding_signatures(context: Context) -> dict[str, Signature]:
                 "input_ids": [[unknown, unknown], [unknown, 0]],
                 "input_mask": [[1, 1], [1, 0]],
             },
-            "piece ids in as `tokenize` gives them, padded on the right "
-            "(input_mask 0); vectors out",
+            "piece ids in as `tokenize` gives them, padded (input_mask 0); "
+            "vectors out",
         ),
         IDS: ids_signature(context, vector_of),
         TOKENIZE: tokenize_signature(context),

@@ -103,6 +103,17 @@ def test_pieces_and_ids_give_the_vectors_of_their_text(config):
     )
     for name, value in wanted.items():
         _close(found[name], value)
+    # The padding may be anywhere.
+    left = signatures["pieces"].function(
+        input_ids=tf.constant(ids[:, ::-1].copy()),
+        input_mask=tf.constant(mask[:, ::-1].astype(np.int32)),
+    )
+    turned = signatures["pieces"].function(
+        input_ids=tf.constant([r[::-1] + [9] * (width - len(r)) for r in rows]),
+        input_mask=tf.constant(mask, tf.int32),
+    )
+    for name, value in turned.items():
+        _close(left[name], value)
     special = Letters.symbols
     first = spec_of(config.model_type).capabilities.layout == CLS_FIRST
     row = [special.cls, *rows[0]] if first else rows[0]
