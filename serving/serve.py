@@ -50,7 +50,11 @@ def main() -> None:
     precision = model.description.get("precision", "float32")
     del model  # else it stays when a newer version is served
     # From here on callers are queued, also before the event loop runs.
-    listener.listen(listen.BACKLOG)
+    try:
+        listener.listen(listen.BACKLOG)
+    except OSError as e:  # another server was bound, too, and listened first
+        listener.close()
+        raise _unusable(host, port, e) from e
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if options.ssl_certfile else "http"
@@ -98,11 +102,15 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as e:
         listener.close()
-        raise UserError(
-            f"--host={host} --port={port} cannot be used: {e.strerror}; give "
-            "another --port"
-        ) from e
+        raise _unusable(host, port, e) from e
     return listener
+
+
+def _unusable(host: str, port: int, e: OSError) -> UserError:
+    return UserError(
+        f"--host={host} --port={port} cannot be used: {e.strerror}; give "
+        "another --port"
+    )
 
 
 if __name__ == "__main__":

@@ -183,3 +183,21 @@ def test_only_hosts_that_others_reach_are_warned_of(capsys, host):
     assert capsys.readouterr().err == ""
     serve.warn_of_strangers("192.0.2.1", ServerOptions())
     assert capsys.readouterr().err.startswith("warning: at --host=192.0.2.1 ")
+
+
+def test_the_second_of_two_servers_that_start_together_says_so(
+    command, monkeypatch
+):
+    """Both were bound; the other one listens while this one loads."""
+    first = serve._bind("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    load = command._load
+
+    def slowly(path, trust_model):
+        first.listen()
+        return load(path, trust_model)
+
+    monkeypatch.setattr(saved_model, "SavedModel", slowly)
+    with first, pytest.raises(UserError, match="in use; give another --port"):
+        command(port=port)
+    assert not command.served
