@@ -68,7 +68,9 @@ def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     from serving.generation import sentence_folder
 
     size = options.embed_batch_size
-    rule = None if options.pooling else sentence_folder.read(checkpoint)
+    rule = None
+    if not options.pooling:
+        rule = sentence_folder.read(checkpoint, embedder.tokenizer)
     if rule is not None:
         print(f"vectors: {checkpoint} says {rule}", file=sys.stderr)
         return embedder.sentences(texts, rule, size)

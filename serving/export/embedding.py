@@ -3,6 +3,7 @@
 from common.contract.symbols import CLS_FIRST
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from data.text.opening import AnyTokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
 from modeling.heads.embedding import EmbeddingModel
@@ -39,13 +40,13 @@ def export_embedding(
             options.checkpoint_choice,
         )
     )
-    head_options, length = _rule(options, layout)
-    longest = getattr(config, "max_position_embeddings", None)
+    head_options, length = _rule(options, layout, tokenizer)
+    places = getattr(config, "max_position_embeddings", None)
     spec = TaskSpec(
         task_name=EMBEDDING,
         head=EMBEDDING,
         labels=(),
-        max_seq_length=min(length, longest or length),
+        max_seq_length=min(length, places or length),
         text=tokenizer.settings,
         spiece_sha256=tokenizer.sha256,
         head_options=head_options,
@@ -60,12 +61,16 @@ def export_embedding(
     )
 
 
-def _rule(options: ExportOptions, layout: str) -> tuple[dict, int]:
+def _rule(
+    options: ExportOptions, layout: str, tokenizer: AnyTokenizer
+) -> tuple[dict, int]:
     """(arguments of `EmbeddingModel`, tokens of a row)."""
     length = options.max_seq_length or _LONGEST
+    # Also with --pooling, which says nothing of the length.
+    length = min(length, sentence_folder.longest(options.checkpoint) or length)
     if options.pooling:
         return {"pooling": options.pooling}, length
-    rule = sentence_folder.read(options.checkpoint)
+    rule = sentence_folder.read(options.checkpoint, tokenizer)
     if rule is None:
         raise UserError(
             f"{options.checkpoint} holds no {sentence_folder.MODULES}, which "
@@ -82,4 +87,4 @@ def _rule(options: ExportOptions, layout: str) -> tuple[dict, int]:
         "normalize": rule.normalize,
         "with_symbols": True,
     }
-    return fields, min(length, rule.max_seq_length or length)
+    return fields, length

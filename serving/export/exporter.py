@@ -38,7 +38,13 @@ from serving.exported import graph_check
 from serving.options import ExportOptions
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
-from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
+from serving.signatures.sequence import (
+    MAX_TEXTS,
+    TOKENIZE,
+    Context,
+    Signature,
+    row_length,
+)
 
 # What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
 SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
@@ -75,6 +81,7 @@ def export_model(
         differently.
     """
     check_exportable(spec)
+    _check_room(spec)
     require_length(model.config, spec.max_seq_length)
     offline = open_tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
@@ -179,6 +186,23 @@ def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
         raise UserError(
             "--accumulate_options cannot be exported: a SavedModel reads each "
             "option alone; train without it"
+        )
+
+
+def _check_room(spec: TaskSpec) -> None:
+    """UserError: rows have no room for a piece beside their symbols."""
+    data, beside = spec.data_options, 0
+    texts = int(data.get("num_texts", 1))
+    if spec.head == "multiple_choice":
+        texts = 2  # the passage; the question with an option
+    elif spec.head == "ranking" and "passage_stride" in data:
+        texts, beside = 2, data["max_query_length"]
+    least = texts + 2 + beside  # a <sep> of each, <cls>, a piece
+    if row_length(spec) < least:
+        query = f" (max_query_length: {beside})" if beside else ""
+        raise UserError(
+            f"--max_seq_length must be at least {least} for rows of the head "
+            f"{spec.head}{query}, found {row_length(spec)}"
         )
 
 

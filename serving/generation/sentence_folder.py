@@ -15,9 +15,12 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
+from data.text.opening import AnyTokenizer
 
 MODULES = "modules.json"
 _LENGTH = "sentence_bert_config.json"
+_PROMPTS = "config_sentence_transformers.json"
+_CASED = "The QUICK Brown FOX Jumps"  # cut otherwise in small letters
 _ENCODER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
 # Members of the pooling's file that are set -> our names.
 _MODES = {
@@ -50,10 +53,11 @@ class SentenceFolder:
         return pooled.astype(np.float32)
 
 
-def read(folder: str) -> SentenceFolder | None:
+def read(folder: str, tokenizer: AnyTokenizer) -> SentenceFolder | None:
     """Reads `modules.json` and the files it names; None without one.
 
-    Raises UserError: a file is damaged, or a part is of an unknown kind.
+    The tokenizer is the folder's. Raises UserError: a file is damaged, a part
+    is of an unknown kind, or texts are to be changed before they are cut.
     """
     path = os.path.join(folder, MODULES)
     if not files.exists(path):
@@ -83,16 +87,49 @@ def read(folder: str) -> SentenceFolder | None:
             f"{', '.join(modes) or 'none'}; give --pooling to make vectors of "
             "the encoder alone"
         )
-    length = 0
-    if files.exists(os.path.join(folder, _LENGTH)):
-        length_config = _json(os.path.join(folder, _LENGTH), dict)
-        length = length_config.get("max_seq_length") or 0
-        if type(length) is not int or not 0 <= length < 1 << 31:
-            raise UserError(
-                f"{os.path.join(folder, _LENGTH)}: max_seq_length: wanted a "
-                f"number of tokens, found {str(length)[:20]!r}"
-            )
-    return SentenceFolder(_MODES[modes[0]], len(kinds) == 3, length)
+    _check_texts(folder, tokenizer)
+    return SentenceFolder(_MODES[modes[0]], len(kinds) == 3, longest(folder))
+
+
+def longest(folder: str) -> int:
+    """Tokens of a row with CLS and SEP that a folder allows; 0 = any number."""
+    path = os.path.join(folder, _LENGTH)
+    length = _settings(path).get("max_seq_length") or 0
+    if type(length) is not int or not (length == 0 or 3 <= length < 1 << 31):
+        raise UserError(
+            f"{path}: max_seq_length: wanted a number of tokens, at least 3 "
+            f"(a piece beside CLS and SEP), found {str(length)[:20]!r}"
+        )
+    return length
+
+
+def _check_texts(folder: str, tokenizer: AnyTokenizer) -> None:
+    """UserError: texts are changed before they are cut, which is not done."""
+    path = os.path.join(folder, _LENGTH)
+    lowers = _settings(path).get("do_lower_case")
+    if lowers and tokenizer.encode(_CASED) != tokenizer.encode(_CASED.lower()):
+        raise UserError(
+            f"{path}: do_lower_case is true, but {tokenizer.path} keeps the "
+            "case: wanted false, or a tokenizer that lowers it; give --pooling "
+            "to make vectors of the encoder alone"
+        )
+    path = os.path.join(folder, _PROMPTS)
+    about = _settings(path)
+    name, prompts = about.get("default_prompt_name"), about.get("prompts")
+    known = isinstance(name, str) and isinstance(prompts, dict)
+    prompt = prompts.get(name) if known else None
+    if prompt:
+        raise UserError(
+            f"{path}: default_prompt_name is {name[:40]!r}: its prompt "
+            f"{str(prompt)[:60]!r} comes before every text, which is not added "
+            "here; set it to null and write the prompt into the texts, or give "
+            "--pooling to make vectors of the encoder alone"
+        )
+
+
+def _settings(path: str) -> dict:
+    """The object of a file; {} without one."""
+    return _json(path, dict) if files.exists(path) else {}
 
 
 def _inside(folder: str, path: str, name: str) -> str:

@@ -20,7 +20,8 @@ class Embedder:
     """A piece per word: its length, a third and its place in the text."""
 
     def __init__(self, encoder, tokenizer, segment_len, layer):
-        del encoder, tokenizer, segment_len
+        del encoder, segment_len
+        self.tokenizer = tokenizer
         if layer > 3:
             raise ValueError("`layer` must be in -4..3")
         self.cut = 0
@@ -140,7 +141,7 @@ def test_a_folder_s_rule_is_taken_where_no_pooling_is_given(
 ):
     monkeypatch.setattr(
         "serving.generation.sentence_folder.read",
-        lambda folder: RULE if folder == "folder" else None,
+        lambda folder, _: RULE if folder == "folder" else None,
     )
     run(text=TEXTS)
     said = capsys.readouterr()

