@@ -41,6 +41,7 @@ def main() -> None:
             prompt, priming, options, sampling, model_options
         )
     else:
+        _refuse_left_to_right(options, model_options.checkpoint)
         answers = _permuted(prompt, priming, sampling, model_options)
     seconds = time.perf_counter() - start
     for answer in answers:
@@ -52,12 +53,27 @@ def main() -> None:
     )
 
 
+def _refuse_left_to_right(options: GenerateOptions, checkpoint: str) -> None:
+    """UserError: a flag that only left-to-right models follow is given."""
+    for name in ("mem_len", "stop_lines", "allow_unk"):
+        if getattr(options, name):
+            raise UserError(
+                f"--{name}: {checkpoint} is not a left-to-right model; leave "
+                "it out"
+            )
+
+
 def _left_to_right(prompt, priming, options, sampling, model_options):
     """Answers of a left-to-right model; a prompt begins a line."""
     from serving.generation.causal import load_causal
     from serving.generation.causal_decoder import CausalGenerator
 
     lm = load_causal(model_options, options.mem_len)
+    if options.stop_lines and lm.vocabulary.eos_id is None:
+        raise UserError(
+            f"--stop_lines={options.stop_lines}: {lm.vocabulary_path} has no "
+            "line end, so no line is ever closed; leave it out"
+        )
     text = f"{priming.rstrip()}\n{prompt}" if priming else prompt
     generator = CausalGenerator(
         lm.model,

@@ -59,7 +59,9 @@ def main() -> None:
             "order": options.order,
             "log_probs": [round(t, 5) for t in totals.tolist()],
             "mean_log_prob": round(float(np.mean(totals)), 5),
-            "perplexity": float(np.exp(-np.mean(totals) / max(scored, 1))),
+            "perplexity": float(np.exp(-np.mean(totals) / scored))
+            if scored
+            else None,
         }
         if options.per_token:
             means = scored_text.log_probs.mean(0, dtype=np.float64)

@@ -68,6 +68,12 @@ def _export_causal(output_dir: str, options: ExportOptions) -> str:
     from serving.generation.causal import load_causal
     from serving.generation.options import ModelOptions
 
+    require(
+        not options.max_seq_length,
+        f"--max_seq_length={options.max_seq_length}: {options.checkpoint} is a "
+        "left-to-right model, whose export reads segments of any length; leave "
+        "it out",
+    )
     lm = load_causal(
         ModelOptions(
             options.checkpoint,

@@ -12,6 +12,8 @@ PICKING = {
         ("seed", tf.int32),
     )
 }
+# Logits divided by less would not be finite.
+LEAST_TEMPERATURE = 1e-6
 PICKED = {"max_new_tokens": 3, "temperature": 0.0, "top_k": 0, "seed": 0}
 
 
@@ -26,7 +28,7 @@ def filter_logits(
       top_p: keep the most probable ones whose sum reaches this; 1 = all. The
         first one is always kept.
     """
-    logits = logits / temperature
+    logits = logits / max(temperature, LEAST_TEMPERATURE)
     vocab_size = logits.shape[-1]
     if 0 < top_k < vocab_size:
         lowest = tf.math.top_k(logits, top_k).values[:, -1:]
@@ -68,7 +70,8 @@ def choose(logits: tf.Tensor, temperature, top_k, seed: list) -> tf.Tensor:
     count = tf.where((top_k > 0) & (top_k < size), top_k, size)
     lowest = tf.math.top_k(logits, count).values[:, -1:]
     allowed = tf.where(logits < lowest, -float("inf"), logits)
-    drawn = draw(allowed / tf.maximum(temperature, 1e-6), tf.stack(seed))
+    least = tf.maximum(temperature, LEAST_TEMPERATURE)
+    drawn = draw(allowed / least, tf.stack(seed))
     best = tf.argmax(logits, -1, output_type=tf.int32)
     return tf.where(temperature > 0.0, drawn, best)
 

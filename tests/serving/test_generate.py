@@ -120,3 +120,29 @@ def test_a_priming_file_that_is_not_utf8_names_the_line(tmp_path):
     assert generate.read_priming(str(path), 100) == "one\nna\u00efve\n"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     assert generate.read_priming(str(path), 100) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "given", [{"mem_len": 8}, {"stop_lines": 1}, {"allow_unk": True}]
+)
+def test_flags_of_left_to_right_models_are_refused(monkeypatch, given):
+    built = {
+        GenerateOptions: GenerateOptions("abc", **given),
+        SamplingOptions: SamplingOptions(),
+        ModelOptions: ModelOptions("folder"),
+    }
+    monkeypatch.setattr(generate.flag_values, "build", built.get)
+    monkeypatch.setattr("serving.generation.causal.is_causal", lambda _: False)
+    (name,) = given
+    with pytest.raises(UserError, match=f"--{name}: folder is not a left-to"):
+        generate.main()
+
+
+def test_lines_stop_where_a_vocabulary_ends_them(monkeypatch):
+    lm = asked("none", ["a", "b", "<unk>"])
+    monkeypatch.setattr("serving.generation.causal.load_causal", lambda *_: lm)
+    options = GenerateOptions("a", stop_lines=1)
+    with pytest.raises(UserError, match="--stop_lines=1: v.json has no line"):
+        generate._left_to_right(
+            "a", "", options, SamplingOptions(), ModelOptions("folder")
+        )

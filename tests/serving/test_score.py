@@ -93,8 +93,10 @@ def test_tokens_of_a_line_that_a_left_to_right_model_scores(
     own = whole[len(whole) - len(pieces) :]
     assert found["mean_token_log_probs"] == pytest.approx(own, abs=1e-4)
     assert found["log_probs"] == [pytest.approx(own.sum(), abs=1e-4)]
-    share = own.mean() if len(own) else 0.0
-    assert found["perplexity"] == pytest.approx(np.exp(-share), rel=1e-4)
+    if not len(own):
+        assert found["perplexity"] is None
+        return
+    assert found["perplexity"] == pytest.approx(np.exp(-own.mean()), rel=1e-4)
 
 
 @pytest.mark.long
@@ -142,4 +144,4 @@ def test_a_text_without_pieces_is_scored(
     run(monkeypatch, ScoreOptions(("\u200b",)), lm, causal)
     found = json.loads(capsys.readouterr().out)
     assert (found["tokens"], found["scored_tokens"]) == (0, 0)
-    assert found["log_probs"] == [0.0] and found["perplexity"] == 1.0
+    assert found["log_probs"] == [0.0] and found["perplexity"] is None

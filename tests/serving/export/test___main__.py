@@ -148,3 +148,9 @@ def test_a_language_model_has_the_length_that_its_encoder_has(folder, capsys):
     assert spec.max_seq_length == 512
     assert spec.spiece_sha256 == vocabulary.read(spiece).sha256
     assert capsys.readouterr().out.startswith("text: ")
+
+
+def test_a_left_to_right_export_has_no_length(tmp_path):
+    options = ExportOptions(str(tmp_path), "lm", "model", max_seq_length=64)
+    with pytest.raises(UserError, match="--max_seq_length=64: model is a left"):
+        export._export_causal(str(tmp_path / "out"), options)

@@ -85,3 +85,12 @@ def test_texts_of_other_lengths_are_taken_one_by_one():
     )
     assert tokens.numpy().tolist() == [[2, 4], [0, 0], [3, 16]]
     assert log_probs.numpy().tolist() == [[-2, -2], [0, 0], [-3, -3]]
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1e-38, 1e-45, 1e-60])
+@pytest.mark.parametrize("top_p", [0.9, 1.0])
+def test_next_to_nothing_takes_the_most_probable(temperature, top_p):
+    logits = 10 * tf.random.stateless_normal([8, 50], [1, 2])
+    seed = tf.constant([0, 1])
+    found = sampling.pick(logits, temperature, 0, top_p, seed)
+    np.testing.assert_array_equal(found, np.argmax(logits, -1))
