@@ -212,7 +212,7 @@ class ServerOptions:
     max_cost: int = setting(
         262144,
         "Tokens that one request may take through the model in all (rows x "
-        "length, times the masks when filling); more: status 400.",
+        "length, times the masks or the passages); more: status 400.",
         bounds=">= 1",
     )
     max_batch_size: int = setting(32, "Rows that run together.", bounds=">= 1")
