@@ -31,7 +31,12 @@ from modeling.checkpoints.names import (
 from modeling.checkpoints.restore import Source
 from modeling.command_options import ConvertOptions
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import read_config, spec_of, write_config
+from modeling.encoders.registry import (
+    config_file_in,
+    read_config,
+    spec_of,
+    write_config,
+)
 from modeling.heads import table as heads
 
 # What stands beside a tokenizer elsewhere and says how it is called.
@@ -242,6 +247,9 @@ def write(
     Args:
       to_format: "native", "hf" or "tf1".
       output: see `ConvertOptions`.
+
+    Raises UserError: the output exists, or another configuration stands beside
+    it.
     """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {
@@ -282,11 +290,23 @@ def write(
             del arrays[name]
             notes.append(f"left out, zeros (never trained): {name}")
     extra.pop(TASKS, None)
+    config, folder = config.replace(extra=extra), os.path.dirname(output)
+    beside = config_file_in(folder)
+    if beside and _without_tasks(read_config(beside)) != config:
+        raise UserError(
+            f"{beside} is another configuration than that of "
+            f"--output={output}: give a prefix in another folder"
+        )
     tf1_checkpoint.write(output, arrays, weights.tasks, config)
-    folder = os.path.dirname(output)
-    write_config(folder, config.replace(extra=extra))
+    if not beside:
+        write_config(folder, config)
     _copy_vocabulary(source.folder, folder)
     return _lines(arrays) + notes + [f"written: {output}"]
+
+
+def _without_tasks(config: EncoderConfig) -> EncoderConfig:
+    extra = {k: v for k, v in config.extra.items() if k != TASKS}
+    return config.replace(extra=extra)
 
 
 def _lines(arrays) -> list[str]:

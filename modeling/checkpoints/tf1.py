@@ -86,10 +86,10 @@ def write(
     tasks: dict[str, str],
     config: EncoderConfig,
 ) -> None:
-    """Writes canonical arrays as a TF1 checkpoint, complete or not at all.
+    """Writes canonical arrays as a new TF1 checkpoint, complete or not at all.
 
     `tasks` are those of `read`. Raises UserError: of an encoder that has no
-    such files.
+    such files, or there is a checkpoint of this prefix.
     """
     tensors = {}
     for name, value in _original(config, prefix).stack(arrays).items():
@@ -103,6 +103,12 @@ def write(
     # index there is no checkpoint.
     temporary = os.path.join(folder, f".{base}.tmp-{uuid.uuid4().hex[:8]}")
     with locks.held(prefix, is_folder=False):
+        # It may be the input, or hold what this one lacks (optimizer slots).
+        if files.exists(prefix + ".index"):
+            raise UserError(
+                f"{prefix}.index exists: a checkpoint is not replaced; give "
+                "another prefix, or remove it"
+            )
         locks.remove_leftovers(folder, re.escape(base))
         _save(temporary, prefix, tensors)
 

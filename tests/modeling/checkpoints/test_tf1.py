@@ -1,5 +1,7 @@
 """Checkpoints of the original: there and back."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -89,3 +91,45 @@ def test_task_names_survive(tmp_path, task):
     assert (tmp_path / "a" / "xlnet_config.json").read_bytes() == (
         tmp_path / "b" / "xlnet_config.json"
     ).read_bytes()
+
+
+def _written(folder, config=SMALL_CONFIG):
+    """The prefix of a checkpoint with an optimizer's slot, as training's."""
+    model = ClassificationModel(config, 3)
+    arrays = {k: v.numpy() for k, v in named_variables(model).items()}
+    name = next(iter(arrays))
+    arrays[f"{name}/adam_m"] = arrays[name]
+    prefix = str(folder / "model.ckpt")
+    tf1_checkpoint.write(prefix, arrays, {}, config)
+    config.to_json_file(str(folder / "xlnet_config.json"))
+    return prefix
+
+
+def _bytes(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_checkpoint_is_not_replaced(tmp_path):
+    prefix = _written(tmp_path / "a")
+    native, before = str(tmp_path / "n"), _bytes(tmp_path / "a")
+    conversion.convert(ConvertOptions("tf1", "native", prefix, native))
+    for source, kind in ((prefix, "tf1"), (native, "native")):
+        with pytest.raises(UserError, match="model.ckpt.index exists"):
+            conversion.convert(ConvertOptions(kind, "tf1", source, prefix))
+        assert _bytes(tmp_path / "a") == before
+
+
+def test_a_configuration_beside_is_not_replaced(tmp_path):
+    prefix = _written(tmp_path / "a")
+    longer = dataclasses.replace(SMALL_CONFIG, n_layer=3)
+    other = _written(tmp_path / "b", longer)
+    before = _bytes(tmp_path / "a")
+    new = str(tmp_path / "a" / "new.ckpt")
+    with pytest.raises(UserError, match="xlnet_config.json is another"):
+        conversion.convert(ConvertOptions("tf1", "tf1", other, new))
+    assert _bytes(tmp_path / "a") == before
+    # The same one serves both.
+    conversion.convert(ConvertOptions("tf1", "tf1", prefix, new))
+    after = _bytes(tmp_path / "a")
+    assert {k: after[k] for k in before} == before
+    assert "new.ckpt.index" in after
