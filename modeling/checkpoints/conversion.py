@@ -284,13 +284,16 @@ def write(
                 symbols,
             )
         return _lines(arrays) + notes + said + [f"written: {output}"]
+    return _write_tf1(weights, arrays, output, source)
+
+
+def _write_tf1(weights, arrays, output, source) -> list[str]:
     notes = []
     for name in absent_as_zeros(weights.model):
         if not arrays[name].any():
             del arrays[name]
             notes.append(f"left out, zeros (never trained): {name}")
-    extra.pop(TASKS, None)
-    config, folder = config.replace(extra=extra), os.path.dirname(output)
+    config, folder = _without_tasks(weights.config), os.path.dirname(output)
     beside = config_file_in(folder)
     if beside and _without_tasks(read_config(beside)) != config:
         raise UserError(

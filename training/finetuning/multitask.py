@@ -16,15 +16,16 @@ import numpy as np
 import tensorflow as tf
 
 from common import files, locks
+from common.contract import task_spec
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.features.mixing import BLOCK, MixedBatches, TaskOrder
 from data.finetuning.task import EVAL
 from modeling.checkpoints import native, restore
-from modeling.checkpoints.folder import newest_prefix
+from modeling.checkpoints.folder import HINT, INDEX, newest_prefix
 from training import loop, strategy
-from training.checkpointing.checkpoints import weights_to_read
+from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.finetuning import driver, outputs, preflight
 from training.finetuning.options import (
     LOWER_IS_BETTER,
@@ -39,6 +40,7 @@ from training.optim import tuning_rates
 from training.reporting.evaluation import EvalResult, Evaluator
 
 MEAN = "mean"
+_NEW = ".new"  # of a task's folder: a model until it is whole
 RESULTS = "multitask.json"
 
 
@@ -203,9 +205,7 @@ def _train(tasks, settings, options, objective, flags, say) -> None:
             f"{count / BLOCK:.1%} of the steps"
         )
     if outputs.writes(options):
-        parts = os.path.join(home, TASKS)
-        if not newest_prefix(home) and tf.io.gfile.exists(parts):
-            tf.io.gfile.rmtree(parts)  # of a run that is gone
+        _prepare_folders(tasks, home)
         tf.io.gfile.makedirs(home)
         read = vocabulary.read(first.features.spiece_model_file)
         vocabulary.copy(read, spec.text, home)
@@ -282,8 +282,50 @@ class _Together:
         return EvalResult(metrics, {}, {}, np.zeros([0], np.int64))
 
 
+def _prepare_folders(tasks: Tasks, home: str) -> None:
+    """What is in the tasks' folders is of this run, or of one that is gone.
+
+    Weights of the latter go, so that none is taken for this run's. Raises
+    UserError: a folder holds what `split_heads` did not write.
+    """
+    folders = [task_folder(home, name) for name in tasks]
+    for folder in folders:
+        strange = files.exists(folder) and (
+            not files.is_folder(folder)
+            or files.beginning_with(os.path.join(folder, PREFIX))
+            or (files.list_names(folder) and not _is_tasks(folder))
+        )
+        if strange:
+            raise UserError(
+                f"{folder} is where a task's model is written, but holds what "
+                "run_multitask.py did not write: move it, or give another "
+                "--model_dir"
+            )
+    if not newest_prefix(home):
+        for folder in folders:
+            _remove_weights(folder)
+
+
+def _is_tasks(folder: str) -> bool:
+    return files.exists(os.path.join(folder, task_spec.FILE_NAME))
+
+
+def _remove_weights(folder: str) -> None:
+    """The index first: without it there is no checkpoint."""
+    paths = files.beginning_with(os.path.join(folder, f"{native.PREFIX}-1."))
+    for path in sorted(paths, key=lambda path: not path.endswith(INDEX)):
+        tf.io.gfile.remove(path)
+    hint = os.path.join(folder, HINT)
+    if files.exists(hint):
+        tf.io.gfile.remove(hint)
+
+
 def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
-    """Writes the best weights as one single-task folder per task."""
+    """Writes the best weights as one single-task folder per task.
+
+    Of an earlier one of the same run the model is replaced. What evaluations,
+    predictions and exports wrote there stays.
+    """
     if not outputs.writes(options):
         return
     model = objective.build_model()
@@ -292,12 +334,26 @@ def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
     restore.restore(model, source, require="all")
     for name, task in tasks.items():
         folder = task_folder(options.run.model_dir, name)
-        if tf.io.gfile.exists(folder):  # of the same run, of fewer steps
-            tf.io.gfile.rmtree(folder)
+        earlier = _is_tasks(folder)
+        new = os.path.join(folder, _NEW) if earlier else folder
+        if earlier and files.exists(new):
+            tf.io.gfile.rmtree(new)
         native.write(
-            folder,
+            new,
             model.heads[name],
             objective.saved_config,
             functools.partial(driver.write_task, task, task.spec()),
         )
+        if earlier:
+            _replace_model(folder, new)
         say(f"wrote {folder}")
+
+
+def _replace_model(folder: str, new: str) -> None:
+    """Moves the files of `new` into `folder`, the checkpoint's index last."""
+    _remove_weights(folder)
+    names = files.list_names(new)
+    for name in sorted(names, key=lambda name: name.endswith(INDEX)):
+        path = os.path.join(folder, name)
+        tf.io.gfile.rename(os.path.join(new, name), path, overwrite=True)
+    tf.io.gfile.rmtree(new)

@@ -7,11 +7,16 @@ import types
 import numpy as np
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.features.pair_features import Sequence1D
 from data.finetuning.features.table import from_sequences
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from modeling import XLNetConfig
+from modeling.checkpoints import native
+from tests.helpers.model_folders import write_joint_run
 from tests.helpers.runs.classifier import CONFIG, make_options
 from tests.helpers.runs.multitask import (
     TASKS,
@@ -21,6 +26,8 @@ from tests.helpers.runs.multitask import (
 )
 from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
+from training.objectives.build import build_objective
+from training.objectives.multi_task import MultiTaskObjective, TaskPart
 from training.run_options import OptimizerOptions
 
 
@@ -247,3 +254,66 @@ def test_batches_have_the_lengths_and_the_shares_of_their_tasks(tmp_path):
     uniform = dataclasses.replace(settings, mixing="uniform")
     made = multitask.mixed_batches(tasks, uniform, options)
     assert made.order.counts().tolist() == [500, 500]
+
+
+def _spec(name):
+    return TaskSpec(name, "classification", ("a", "b"), 8, TextSettings(), "0")
+
+
+def test_another_split_keeps_what_is_beside_the_model(tmp_path, monkeypatch):
+    config = XLNetConfig(
+        vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4
+    )
+    single = build_objective("classification", config, num_labels=2)
+    objective = MultiTaskObjective(config, [TaskPart("rte", single, 8, 1.0)])
+    task = types.SimpleNamespace(spec=lambda: _spec("rte"))
+    monkeypatch.setattr(
+        multitask.driver,
+        "write_task",
+        lambda task, spec, folder: spec.write(folder),
+    )
+
+    def split(home, random_seed):
+        write_joint_run(home, objective, random_seed)
+        if random_seed:
+            (tmp_path / "first" / "tasks").rename(home / "tasks")
+        options = make_options(
+            tmp_path, do_train=True, run={"model_dir": str(home)}
+        )
+        multitask.split_heads({"rte": task}, options, objective, str)
+        return home / "tasks" / "rte"
+
+    folder = split(tmp_path / "first", 0)
+    first = native.read(str(folder / "ckpt-1"))
+    (folder / "predictions").mkdir()
+    (folder / "predictions" / "RTE.tsv").write_text("mine")
+    (folder / "eval_dev.json").write_text("{}")
+    names = {path.name for path in folder.iterdir()}
+    (folder / ".new").mkdir()  # of a process that was killed
+    folder = split(tmp_path / "second", 1)
+    assert {path.name for path in folder.iterdir()} == names
+    assert (folder / "predictions" / "RTE.tsv").read_text() == "mine"
+    second = native.read(str(folder / "ckpt-1"))
+    assert set(first) == set(second)
+    assert any((first[name] != second[name]).any() for name in first)
+
+
+def test_only_weights_of_an_earlier_run_go_before_a_training(tmp_path):
+    home = tmp_path / "model"
+    rte, other = home / "tasks" / "rte", home / "tasks" / "mine"
+    for folder in (rte, other):
+        folder.mkdir(parents=True)
+        for name in ("ckpt-1.index", "checkpoint", "eval_dev.json"):
+            (folder / name).write_text("x")
+    _spec("rte").write(str(rte))
+    tasks = {"rte": None, "sst-2": None}
+    multitask._prepare_folders(tasks, str(home))
+    assert {p.name for p in rte.iterdir()} == {"eval_dev.json", "task.json"}
+    assert len(list(other.iterdir())) == 3
+    # The user's own model of the same name, and files of the user's.
+    (rte / "model.ckpt-9.index").write_text("x")
+    with pytest.raises(UserError, match="tasks/rte .* did not write: move it"):
+        multitask._prepare_folders(tasks, str(home))
+    with pytest.raises(UserError, match="tasks/mine .* did not write"):
+        multitask._prepare_folders({"mine": None}, str(home))
+    assert len(list(other.iterdir())) == 3
