@@ -90,8 +90,8 @@ def find_candidates(
 ) -> Run:
     """The candidates, from `path` if an earlier run of these options made them.
 
-    A TREC run; `path + ".key.json"` says of what it is. Raises UserError: a bad
-    run file, or none of its queries is judged.
+    A TREC run; `path + ".key.json"` says of what it is, and of which bytes.
+    Raises UserError: a bad run file, or none of its queries is judged.
     """
     options = collection.options
     if options.run_file:
@@ -108,7 +108,10 @@ def find_candidates(
     key = _key(collection)
     key_path = path + ".key.json"
     if files.exists(path) and files.exists(key_path):
-        if files.read_json_object(key_path, "remove it") == key:
+        # The bytes, too: --run_file, or a run that was killed between both
+        # files, leaves another run with this key.
+        known = key | {"run": files.sha256_of_file(path)}
+        if files.read_json_object(key_path, "remove it") == known:
             run = runs.read(path)
             say(f"candidates: {_counts(run)}, from {path}")
             return run
@@ -119,6 +122,7 @@ def find_candidates(
             "--topics_file of one collection and language?"
         )
     runs.write(path, run, "bm25")
+    key["run"] = files.sha256_of_file(path)
     files.write_json(key_path, key)
     say(f"candidates: {_counts(run)} by BM25")
     return run

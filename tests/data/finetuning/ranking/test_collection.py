@@ -69,6 +69,22 @@ def test_a_run_of_another_system(files, tmp_path):
         collections.find_candidates(found, str(tmp_path / "run"), print)
 
 
+def test_a_run_of_another_system_is_not_taken_for_ours(files, tmp_path):
+    path, said = str(tmp_path / "run"), []
+    run_file = tmp_path / "theirs"
+    run_file.write_text("1 Q0 a 1 9 x\n")
+    ours, _ = load(files)
+    theirs, _ = load(files, run_file=str(run_file))
+    first = collections.find_candidates(ours, path, said.append)
+    assert collections.find_candidates(theirs, path, said.append) != first
+    assert collections.find_candidates(ours, path, said.append) == first
+    assert [line.split()[-1] for line in said] == [
+        "BM25",
+        str(run_file),
+        "BM25",
+    ]
+
+
 def test_queries_and_judgements_of_two_collections(files, tmp_path):
     (tmp_path / "q").write_text("7 0 a 1\n")
     with pytest.raises(UserError, match="the two are not of one collection"):
