@@ -8,12 +8,14 @@ from absl.testing import flagsaver
 from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from data.finetuning.classifier.sets import ALIASES
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from flags import flag_values
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
 from training.finetuning.options import (
     JOINT,
+    OTHERS,
     TASKS,
     FinetuneOptions,
     MultiTaskOptions,
@@ -58,17 +60,23 @@ def define() -> None:
 def read(tasks: tuple[str, ...] = (), **changes) -> dict:
     """What the flags say of some tasks.
 
+    Of a schedule without `tasks` those that are trained together; its other
+    parts are read, too, so that none is refused after hours.
+
     Returns `options`, `settings` (`MultiTaskOptions`), `data` and `features` by
     task, `flags` for run.json. Raises UserError: a value is out of range, or a
     name is of no task of these.
     """
     with flagsaver.flagsaver(**changes):
-        names = tasks or _names()
-        steps = by_name("task_steps", FLAGS.task_steps, int)
-        if len(names) == 1 and names[0] in steps:
-            FLAGS.train_steps = steps[names[0]]
-        lengths = by_name("task_lengths", FLAGS.task_lengths, int)
-        weights = by_name("task_weights", FLAGS.task_weights, float)
+        names, known = tasks or _names(), _all_names()
+        joint = JOINT if FLAGS.schedule else known  # those with weights
+        steps = _of_tasks("task_steps", int, known)
+        lengths = _of_tasks("task_lengths", int, known)
+        weights = _of_tasks("task_weights", float, joint)
+        for part in (*OTHERS, *JOINT) if FLAGS.schedule and not tasks else ():
+            read((part,))
+        if tasks and FLAGS.schedule and names[0] in steps:
+            FLAGS.train_steps, FLAGS.train_epochs = steps[names[0]], 0.0
         data, features, found_lengths = {}, {}, []
         for name in names:
             found_lengths.append(lengths.get(name) or _length(name))
@@ -106,9 +114,46 @@ def _length(name: str) -> int:
 
 
 def _names() -> tuple[str, ...]:
+    """Of the tasks that are trained together."""
     if FLAGS.schedule and FLAGS.task_name:
         raise UserError("give one of --task_name and --schedule")
-    return JOINT if FLAGS.schedule else tuple(map(str.lower, FLAGS.task_name))
+    if FLAGS.task_steps and not FLAGS.schedule:
+        raise UserError(
+            "--task_steps is of the parts of a --schedule; tasks that are "
+            "trained together have --train_steps"
+        )
+    return JOINT if FLAGS.schedule else _all_names()
+
+
+def _all_names() -> tuple[str, ...]:
+    if FLAGS.schedule:
+        return (*JOINT, *OTHERS)
+    names = tuple(map(str.lower, FLAGS.task_name))
+    canonical_names = [_canonical(name) for name in names]
+    for name in canonical_names:
+        if canonical_names.count(name) > 1:
+            raise UserError(f"--task_name names {name} twice")
+    return names
+
+
+def _of_tasks(flag: str, kind: type, names: tuple[str, ...]) -> dict:
+    """`by_name` of a flag, under the names that the tasks are given by."""
+    found, values = by_name(flag, FLAGS[flag].value, kind), {}
+    own_names = {_canonical(name): name for name in names}
+    for name, value in found.items():
+        own_name = own_names.get(_canonical(name))
+        if own_name is None:
+            raise UserError(
+                f"--{flag}: {name} is none of the tasks {', '.join(names)}"
+            )
+        if own_name in values:
+            raise UserError(f"--{flag} names {own_name} twice")
+        values[own_name] = value
+    return values
+
+
+def _canonical(name: str) -> str:
+    return ALIASES.get(name, name)
 
 
 def _options() -> FinetuneOptions:
@@ -149,14 +194,17 @@ def by_name(flag: str, values: list[str], kind: type) -> dict:
     """
     values_by_name = {}
     for part in values:
-        name, _, value = part.rpartition(":")
+        name, _, text = part.rpartition(":")
         try:
-            values_by_name[name.lower()] = kind(value)
+            value = kind(text)
         except ValueError:
-            values_by_name[name.lower()] = 0
-        if not name or not 0 < values_by_name[name.lower()] < float("inf"):
+            value = kind(0)
+        if not name or not 0 < value < float("inf"):
             raise UserError(
                 f"--{flag}: wanted NAME:NUMBER with a number above 0, received "
                 f"{part!r}"
             )
+        if name.lower() in values_by_name:
+            raise UserError(f"--{flag} names {name.lower()} twice")
+        values_by_name[name.lower()] = value
     return values_by_name

@@ -7,6 +7,8 @@ import sys
 
 from common.contract.task_spec import TaskSpec
 from common.vocabularies.text_settings import TextSettings
+from flags.tasks import multitask_flags
+from tests.flags.fresh_flags import parsed
 
 ROOT = pathlib.Path(__file__).parents[3]
 CHILD = """
@@ -70,3 +72,55 @@ def test_a_trained_tasks_length_counts(tmp_path):
         [*asked, "--do_eval", "--do_train"],
     )
     assert found == [[40, 128], [24, 24], [32, 128], [128, 128]]
+
+
+SEVERAL = ["--model_dir=m", "--do_train", "--do_eval", "--task_name=rte,sst2"]
+PAPER = ["--model_dir=m", "--do_train", "--do_eval", "--schedule=paper"]
+
+
+def test_flags_of_tasks_name_tasks_of_this_run():
+    found = read_all(
+        [*SEVERAL, "--task_lengths=SST-2:32"],
+        [*SEVERAL, "--task_lengths=mnli:32"],
+        [*SEVERAL, "--task_weights=rte:2,stss:3"],
+        [*SEVERAL, "--task_weights=sst2:2,sst-2:3"],
+        [*SEVERAL, "--task_steps=rte:9"],
+        [*SEVERAL[:-1], "--task_name=sst2,rte,sst-2"],
+        [*PAPER, "--task_lengths=sst2:32,rte:64"],
+        [*PAPER, "--task_lengths=imdb:32"],
+        [*PAPER, "--task_weights=rte:2"],  # it is alone: it has no weight
+        [*PAPER, "--task_steps=rte:9,RTE:8"],
+    )
+    assert found == [
+        [128, 32],
+        "--task_lengths: mnli is none of the tasks rte, sst2",
+        "--task_weights: stss is none of the tasks rte, sst2",
+        "--task_weights names sst2 twice",
+        "--task_steps is of the parts of a --schedule; tasks that are trained "
+        "together have --train_steps",
+        "--task_name names sst-2 twice",
+        [128, 32, 128, 128],
+        "--task_lengths: imdb is none of the tasks mnli, sst-2, qnli, qqp, "
+        "cola, sts-b, mrpc, rte, wnli",
+        "--task_weights: rte is none of the tasks mnli, sst-2, qnli, qqp",
+        "--task_steps names rte twice",
+    ]
+
+
+def test_all_parts_of_a_schedule_are_read_before_the_first():
+    found = read_all(
+        [*PAPER, "--task_steps=rte:20", "--warmup_steps=100"],
+        [*PAPER, "--task_steps=rte:200", "--warmup_steps=100"],
+    )
+    assert found[0].startswith("--warmup_steps (100) must be smaller than")
+    assert found[1] == [128] * 4
+
+
+def test_a_parts_steps_win_over_epochs():
+    more = ("--data_dir=d", *PAPER, "--train_epochs=3", "--task_steps=rte:800")
+    with parsed(multitask_flags.define, *more):
+        for part, steps, epochs in (("rte", 800, 0.0), ("cola", None, 3.0)):
+            options = multitask_flags.read((part,))["options"]
+            assert options.train_epochs == epochs
+            assert steps in (None, options.run.train_steps)
+        assert multitask_flags.read()["options"].train_epochs == 3.0
