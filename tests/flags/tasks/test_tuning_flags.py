@@ -20,9 +20,11 @@ def test_epochs_or_steps():
     assert read("--train_steps=70").run.train_steps == 70
     with pytest.raises(UserError, match="one of --train_epochs and --train_st"):
         read("--train_steps=70", "--train_epochs=2")
-    # Until examples are counted there are more steps than warm-up has.
+    # Until examples are counted there are as many steps as the others ask for.
     run = read("--train_epochs=2", "--warmup_steps=1000").run
     assert run.train_steps == 1001
+    run = read("--train_epochs=2", "--average_last=1000").run
+    assert run.train_steps == 1000
     assert read("--train_epochs=2").run.train_steps == 900
 
 
