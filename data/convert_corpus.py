@@ -33,6 +33,7 @@ from typing import IO
 
 from common import encodings, files
 from common.contract.symbols import EOP
+from common.errors import UserError
 from data.corpus import documents as corpus
 from data.corpus import wikipedia
 from data.corpus.documents import CorpusError
@@ -158,7 +159,10 @@ def cirrussearch_paragraphs(
 
 
 def convert(options: ConvertOptions) -> int:
-    """Writes the output file; returns the number of documents."""
+    """Writes the output file; returns the number of documents.
+
+    Raises UserError: no document, a line of another layout; nothing is written.
+    """
     documents = 0
     paths = corpus.list_files(options.input_glob)
     files.refuse_input(options.output_file, paths)
@@ -166,6 +170,11 @@ def convert(options: ConvertOptions) -> int:
         for path in paths:
             written = _convert_file(path, options, out)
             documents += written
+        if not documents:
+            raise UserError(
+                f"--input_glob={options.input_glob} holds no article in the "
+                f"layout {options.layout}: check the files and --layout"
+            )
     return documents
 
 

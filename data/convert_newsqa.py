@@ -17,6 +17,7 @@ from collections import Counter
 from absl import flags
 
 from common import encodings, files
+from common.checks import plain_name
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.tables.table_files import read_json
@@ -117,6 +118,7 @@ def _question(entry: object, name: str, text: str):
 
 def main() -> None:
     """Converts what the flags say."""
+    plain_name(FLAGS.output, "output")
     files.refuse_input(FLAGS.output, [FLAGS.input])
     bad = BadRows(FLAGS.skip_bad_rows)
     squad, counts = convert(

@@ -22,6 +22,7 @@ from absl import flags
 
 from common import files
 from common.errors import UserError
+from data.corpus.documents import check_text_name
 from data.corpus.sentences import sentences
 from data.finetuning.classifier import sets
 from data.finetuning.examples import BadRows
@@ -70,6 +71,7 @@ def convert(examples: Iterable[tuple[str, ...]], path: str) -> dict[str, int]:
 
 def main() -> None:
     """Converts what the flags say."""
+    check_text_name(FLAGS.output_file)
     bad = BadRows(FLAGS.skip_bad_rows)
     examples = _read(FLAGS.task_name.lower(), bad)
     counts = convert(examples, FLAGS.output_file)

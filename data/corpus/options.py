@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from common.checks import require
+from common.checks import plain_name, require
 from common.settings import REQUIRED, check, setting
 from common.vocabularies import text_settings
 from common.vocabularies.text_settings import TextSettings
+from data.corpus import documents
 
 MODEL_TYPES = ("unigram", "bpe", "char")
 CORPUS_SIZES = ("small", "large")
@@ -149,6 +150,7 @@ class ConvertOptions:
 
     def __post_init__(self) -> None:
         check(self)
+        documents.check_text_name(self.output_file)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,10 +215,7 @@ class FilterOptions:
             bool(self.output_file) != self.dry_run,
             "give either --output_file or --dry_run",
         )
-        require(
-            not self.output_file.endswith(".gz"),
-            "--output_file is written plain: give a name without .gz",
-        )
+        plain_name(self.output_file)
 
     def identity(self) -> dict:
         """What the result depends on besides the text."""

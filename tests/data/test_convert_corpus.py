@@ -196,3 +196,13 @@ def test_half_a_surrogate_pair_is_no_text(tmp_path, layout):
         convert(tmp_path, "\n".join(rows).encode(), layout)
     _, text = convert(tmp_path, rows[0].encode(), layout)
     assert text == "good \U0001f600\n\n"
+
+
+@pytest.mark.parametrize("layout", ["wikitext", "book", "cirrussearch"])
+def test_input_without_articles_leaves_no_file(tmp_path, layout):
+    (tmp_path / "in.txt").write_text("\n\n")
+    out = tmp_path / "out.txt"
+    options = ConvertOptions(str(tmp_path / "in.txt"), str(out), layout)
+    with pytest.raises(UserError, match=f"no article in the layout {layout}"):
+        convert_corpus.convert(options)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]

@@ -142,3 +142,17 @@ def test_half_a_surrogate_pair_is_no_text():
     squad, counts = convert_newsqa.convert(value, "f", "train", BadRows(True))
     assert counts["answered"] == counts["left out"] == 1
     assert json.dumps(squad, ensure_ascii=False).encode()
+
+
+def test_the_file_is_not_called_like_a_packed_one(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "data.convert_newsqa", "--input=no.json"),
+            f"--output={tmp_path}/train.json.gz",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "--output is written plain: give a name without .gz" in done.stderr

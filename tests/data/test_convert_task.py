@@ -109,6 +109,17 @@ def test_what_is_missing_is_one_line(tmp_path, arguments, message):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_name_that_readers_take_for_another_form_is_refused(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    said = run(
+        *("--task_name=squad", "--train_file=x.json"),
+        f"--output_file={path}",
+        status=1,
+    )
+    assert "--output_file is written plain: give a name without .gz" in said
+    assert os.listdir(tmp_path) == []
+
+
 def test_text_that_is_none_leaves_no_file(tmp_path):
     with pytest.raises(UserError, match="hold no text"):
         convert_task.convert([("  ",), ()], str(tmp_path / "text.txt"))

@@ -5,6 +5,7 @@ import pytest
 from common.errors import UserError
 from data import demo_corpus
 from data.corpus.options import (
+    ConvertOptions,
     DemoCorpusOptions,
     FilterOptions,
     SentencePieceOptions,
@@ -22,6 +23,18 @@ def test_a_filter_writes_a_plain_file_or_nothing():
     ):
         with pytest.raises(UserError, match=message):
             FilterOptions("a", **values)
+
+
+def test_a_text_is_not_called_like_another_form():
+    ConvertOptions("a", "b.txt")
+    for name, message in (
+        ("b.txt.gz", "--output_file is written plain: give a name without .gz"),
+        ("b.bz2", "give a name without .bz2"),
+        ("b.jsonl", "b.jsonl is called like JSON, but text is written"),
+        ("b.json", "called like JSON"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ConvertOptions("a", name)
 
 
 def test_what_a_filtered_corpus_depends_on():
