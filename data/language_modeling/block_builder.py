@@ -1,6 +1,8 @@
 """One block of text -> the records of its stream (in worker processes)."""
 
 import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -96,9 +98,13 @@ class BlockBuilder(layout.BlockBuilder):
         """Writes the stream of a block; gives its file and counts."""
         split = self.plan.splits[block]
         parts = self.plan.blocks[block]
-        text = text_of(self.read_bytes(block), parts, self.options)
+        part_bytes = self.read_bytes(block)
+        text = text_of(part_bytes, parts, self.options)
         first = block == self.plan.splits.index(split)
-        ids, ends = self._encode(text, first, parts[0])
+        place = functools.partial(
+            _place, part_bytes, parts, self.options, self.vocabulary
+        )
+        ids, ends = self._encode(text, first, place)
         counts = count_text(text) | {"tokens": len(ids)}
         unknown = self.vocabulary.unk_id
         counts["unknown"] = int(np.count_nonzero(ids == unknown))
@@ -125,8 +131,13 @@ class BlockBuilder(layout.BlockBuilder):
             )
         return summary
 
-    def _encode(self, text, first: bool, part) -> tuple[np.ndarray, np.ndarray]:
-        """Ids int32 [n] and where lines end, bool [n]."""
+    def _encode(
+        self, text, first: bool, place: Callable[[str], str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids int32 [n] and where lines end, bool [n].
+
+        `place` says of a symbol where it stands.
+        """
         vocabulary = self.vocabulary
         try:
             if isinstance(text, bytes):
@@ -134,8 +145,7 @@ class BlockBuilder(layout.BlockBuilder):
             else:
                 ids = vocabulary.encode(text)
         except UnknownSymbolError as e:
-            where = _place(text, e.symbol, part, vocabulary)
-            error = UnknownSymbolError(e.symbol, where)
+            error = UnknownSymbolError(e.symbol, place(e.symbol))
             raise corpus.CorpusError(str(error)) from e
         ends = np.zeros(len(ids), bool)
         if vocabulary.eos_id is None:
@@ -145,7 +155,7 @@ class BlockBuilder(layout.BlockBuilder):
             places = np.flatnonzero(ends)
             if len(places) != 2 * text.count("\n"):
                 raise corpus.CorpusError(
-                    f"{part.path}: the text itself holds "
+                    f"{place(units.MARK)}the text itself holds "
                     f"{units.MARK}, which --line_end=marks puts "
                     "around lines; take it out or give --line_end=mark"
                 )
@@ -179,15 +189,29 @@ class BlockBuilder(layout.BlockBuilder):
             }
 
 
-def _place(text, symbol: str, part, vocabulary) -> str:
-    """Where a symbol first stands in a block, for a message."""
-    lower = vocabulary.lower_case
-    if isinstance(text, bytes):
-        return f"{part.path}: "
-    for number, line in enumerate(text.split("\n")):
-        shown = line.lower() if lower else line
-        words = shown.split() if vocabulary.unit == "word" else shown
-        if symbol in words:
-            before = corpus.lines_before(part)
-            return f"{part.path}: line {number + 1 + before}: "
-    return f"{part.path}: "
+def _place(part_bytes, blocks, options, vocabulary, symbol: str) -> str:
+    """Where a symbol first stands in a block's parts, for a message."""
+    for data, block in zip(part_bytes, blocks, strict=True):
+        for number, line in _numbered_lines(data, block, options):
+            if vocabulary.unit == "byte":
+                found = int(symbol.removeprefix("byte ")) in line
+            else:
+                shown = line.lower() if vocabulary.lower_case else line
+                words = shown.split() if vocabulary.unit == "word" else shown
+                found = symbol in words
+            if found:
+                number += 1 + corpus.lines_before(block)
+                return f"{block.path}: line {number}: "
+    return f"{blocks[0].path}: "
+
+
+def _numbered_lines(data, block, options) -> Iterator[tuple[int, str | bytes]]:
+    """Lines of a part's text, bytes with unit byte, each with that of its file."""
+    if corpus.is_jsonl(block.path):
+        for document in corpus.documents(data, block, options.text_field):
+            for line in document.lines:
+                number = document.line_number
+                yield number, line.encode() if options.unit == "byte" else line
+        return
+    text = text_of([data], [block], options)
+    yield from enumerate(text.split(b"\n" if options.unit == "byte" else "\n"))

@@ -47,3 +47,13 @@ def test_official_files_of_one_line_keep_every_byte():
     assert block_builder.text_of([b"a\r\nb\r"], [block], options) == (
         b"a\r\nb\r"
     )
+
+
+def test_a_byte_is_found_in_its_file():
+    options = LMDataOptions("out", train_glob="x", unit="byte")
+    blocks = [corpus.Block(name, 0, 9) for name in ("a.txt", "b.txt")]
+    vocabulary = types.SimpleNamespace(unit="byte")
+    place = block_builder._place(
+        [b"a\n\n", b"b\n\x07"], blocks, options, vocabulary, "byte 7"
+    )
+    assert place == "b.txt: line 2: "

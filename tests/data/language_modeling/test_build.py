@@ -112,6 +112,42 @@ def test_wrong_input_is_one_line(tmp_path, changes, message):
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+def test_what_cannot_be_said_is_found_in_its_file(tmp_path):
+    """Several files are one block; a line of JSON has several of text."""
+    names = {
+        "a.txt": "the cat\nsat\nthe\n",
+        "b.txt": "the\nzzz sat\n",
+        "c.txt": "the <S> cat\n",
+        "d.jsonl": '{"text": "the\\ncat"}\n\n{"text": "sat\\n\\nyyy"}\n',
+    }
+    for name, text in names.items():
+        (tmp_path / name).write_text(text)
+    words = tmp_path / "words.txt"
+    words.write_text("<S>\nthe\ncat\nsat\n<eos>\n")
+
+    def said(*files, **changes):
+        pattern = ",".join(str(tmp_path / name) for name in files)
+        with pytest.raises(UserError) as info:
+            run(
+                tmp_path,
+                train_glob=pattern,
+                valid_glob=None,
+                vocab_file=str(words),
+                vocab_from=None,
+                unknown="error",
+                **changes,
+            )
+        return str(info.value)
+
+    found = said("a.txt", "b.txt")
+    assert f"{tmp_path}/b.txt: line 2: 'zzz' is not" in found
+    assert f"{tmp_path}/d.jsonl: line 3: 'yyy' is not" in said(
+        "a.txt", "d.jsonl"
+    )
+    found = said("a.txt", "c.txt", line_end="marks")
+    assert f"{tmp_path}/c.txt: line 1: the text itself holds <S>" in found
+
+
 def test_empty_text_and_bad_bytes(tmp_path):
     with pytest.raises(UserError, match="the valid split is empty"):
         run(tmp_path, texts=TEXT | {"valid": ""})
