@@ -12,7 +12,17 @@ from training.finetuning.ranking.options import RankerOptions
 
 FLAGS = flags.FLAGS
 # Of the fine-tuning commands, without a meaning here.
-_UNUSED = ("skip_bad_rows", "num_proc", "output_dir", "length_buckets")
+_UNUSED = (
+    "skip_bad_rows",
+    "num_proc",
+    "output_dir",
+    "length_buckets",
+    "recipe",
+    "eval_all_ckpt",
+    "predict_ckpt",
+    "predict_dir",
+    "predict_batch_size",
+)
 
 
 def define() -> None:

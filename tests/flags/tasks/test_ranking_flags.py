@@ -35,6 +35,11 @@ def test_a_collection_names_its_files_unless_they_are_given(folder):
     "arguments, message",
     [
         (["--skip_bad_rows"], "--skip_bad_rows has no meaning here"),
+        (["--recipe=race"], "--recipe has no meaning here"),
+        (["--eval_all_ckpt"], "--eval_all_ckpt has no meaning here"),
+        (["--predict_ckpt=c"], "--predict_ckpt has no meaning here"),
+        (["--predict_dir=d"], "--predict_dir has no meaning here"),
+        (["--predict_batch_size=8"], "--predict_batch_size has no meaning"),
         (["--data_dir=d"], "--data_dir is the folder of --collection: give"),
         (["--collection=cisi", "--dataset=x/y"], "give one of them"),
         (["--collection=cisi"], "--collection=cisi needs --data_dir"),
