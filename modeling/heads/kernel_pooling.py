@@ -8,8 +8,8 @@ pairs, Q query units, U document units, D vector size, K kernels.
     phi_k = 0.01 sum_i n_i log(max(K_k(i), 1e-10))
     f     = tanh(w . phi + b)
 
-All in float32 whatever the vectors are: the exact-match kernel is 1e-3 wide,
-and bfloat16 has steps of 4e-3 near 1.
+Cosines in float64 and all else in float32, whatever the vectors are: the
+exact-match kernel is 1e-3 wide, and bfloat16 has steps of 4e-3 near 1.
 """
 
 import dataclasses

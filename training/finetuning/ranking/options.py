@@ -81,7 +81,7 @@ class RankerOptions:
     )
     embedding_dtype: str = setting(
         "float32",
-        "Of stored vectors; cosines are float32 always.",
+        "Of stored vectors; cosines are float64 always.",
         choices=EMBEDDING_DTYPES,
     )
     with_candidate_score: bool = setting(
