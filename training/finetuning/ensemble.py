@@ -6,7 +6,6 @@ lengths and architecture; their answers are joined by the task
 """
 
 import dataclasses
-import json
 import os
 
 from common import files
@@ -60,6 +59,7 @@ def run(
         say = outputs.silent
     check_alike(members)
     with outputs.held(options):
+        _earlier(options)  # a damaged one is refused before hours of answers
         answers: list[_Answers] = []
         members = [_with_weights(member, say) for member in members]
         for member in members:
@@ -173,17 +173,38 @@ def _choose(members, answers, say) -> tuple[list[int], list[float]]:
     return chosen, [sign * v for v in scores]
 
 
+def _earlier(options: FinetuneOptions) -> dict:
+    """The record of an earlier ensemble in this folder; {}: there is none.
+
+    Raises UserError: it is no such record.
+    """
+    path = os.path.join(options.run.model_dir, FILE_NAME)
+    if not files.exists(path):
+        return {}
+    record = files.read_json_object(path, "remove it")
+    for name, kind in (("members", list), ("weights", list), ("found", dict)):
+        if not isinstance(record.get(name), kind):
+            raise UserError(
+                f"{path} is damaged: `{name}` wanted a {kind.__name__}, found "
+                f"{str(record.get(name))[:60]}; remove the file"
+            )
+    for name, value in record["found"].items():
+        if not isinstance(value, int | float):
+            raise UserError(
+                f"{path} is damaged: `found` wanted numbers, found {name} = "
+                f"{str(value)[:60]}; remove the file"
+            )
+    return record
+
+
 def _found_before(members, weights, options, say) -> dict:
     """Thresholds that an evaluation of the same ensemble found, taken again.
 
     A member's was found on its own answers, so it is said where it is all that
     predictions have.
     """
-    task, path = members[0].task, os.path.join(options.run.model_dir, FILE_NAME)
-    by_task = {}
-    if files.exists(path):
-        with files.open_binary(path) as f:
-            earlier = json.loads(f.read())
+    task, by_task = members[0].task, {}
+    if earlier := _earlier(options):
         same = (earlier["members"], earlier["weights"]) == (
             [m.folder for m in members],
             weights,

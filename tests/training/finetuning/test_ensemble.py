@@ -12,6 +12,7 @@ from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.sets import THRESHOLD
 from modeling.checkpoints import restore as checkpoints
 from tests.helpers.runs import classifier_outputs as classifier
+from tests.helpers.runs.classifier import make_options
 from training.finetuning import ensemble
 
 
@@ -102,3 +103,25 @@ def test_predictions_have_the_ensembles_own_threshold(
     assert predict() == (right, [])  # what was found stays
     found, notes = predict(("b", "a"))
     assert found == none and len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{}", "ensemble.json is damaged: `members` wanted a list, found None"),
+        ("[]", "ensemble.json: wanted a JSON object, found"),
+        ("{", "ensemble.json is not valid JSON"),
+        (
+            '{"members": [], "weights": [], "found": {"x": "y"}}',
+            "ensemble.json is damaged: `found` wanted numbers, found x = y",
+        ),
+    ],
+)
+def test_a_damaged_record_is_refused_before_any_answer(tmp_path, text, message):
+    options = make_options(
+        tmp_path, do_eval=True, run={"model_dir": str(tmp_path)}
+    )
+    (tmp_path / "ensemble.json").write_text(text)
+    with pytest.raises(UserError, match=message):
+        ensemble.run([member("a"), member("b")], options, str)
+    assert (tmp_path / "ensemble.json").read_text() == text
