@@ -49,7 +49,7 @@ def load(
 
     Raises UserError: a bad line; grades too high; no query has a judgement.
     """
-    texts, qrels = _read(options)
+    texts, qrels = _read(options, say)
     metrics.check_grades(qrels, options.err_max_grade)
     known = {q: text for q, text in texts.items() if q in qrels}
     if not known:
@@ -73,11 +73,12 @@ def load(
     return Collection(known, kept, options)
 
 
-def _read(options: RankingDataOptions) -> tuple[dict[str, str], Qrels]:
+def _read(options: RankingDataOptions, say) -> tuple[dict[str, str], Qrels]:
     name, fields = options.dataset, options.topic_fields
     if not name:
         texts = topics.read(options.topics_file, options.topics_format, fields)
-        return texts, judgments.read(options.qrels_file, options.qrels_format)
+        form = options.qrels_format
+        return texts, judgments.read(options.qrels_file, form, say)
     topics.check_fields(fields)
     return (
         topics.collect(name, catalogue.topics(name, fields)),

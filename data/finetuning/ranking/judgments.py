@@ -13,7 +13,7 @@ rank 3, of code 4 at 67). Grades here are 5 - code, and 4 for -1: the file that
 was "corrected for trec_eval" gives those 5, which gdeval refuses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from common.errors import UserError
 from data.finetuning.ranking import lines
@@ -24,14 +24,24 @@ CRANFIELD_GRADES = {-1: 4, 1: 4, 2: 3, 3: 2, 4: 1}
 _NUM_COLUMNS = {"trec": 4, "prels": 5, "cranfield": 3, "cisi": 4}
 
 
-def read(path: str, form: str = "auto") -> Qrels:
+def read(
+    path: str, form: str = "auto", say: Callable[[str], None] = print
+) -> Qrels:
     """Query -> document -> grade, in the file's order.
 
     The form is one of the table above, or "auto": the number of columns tells
-    ("cisi" looks like "trec" with wrong columns and must be named). Raises
-    UserError: a bad line, a document judged twice, no judgement.
+    ("cisi" looks like "trec" with wrong columns and must be named). `say` takes
+    a note where other sets have as many columns. Raises UserError: a bad line,
+    a document judged twice, no judgement.
     """
-    form = detect(path) if form == "auto" else form
+    if form == "auto":
+        form = detect(path)
+        if form == "cranfield":  # BEIR's, without its header, look so, too
+            say(
+                f"note: {path} has 3 columns and is read as Cranfield's, where "
+                "1 is the best grade: give --qrels_format=cranfield if it is, "
+                "else put a column of 0 behind the query (TREC's form)"
+            )
     qrels = collect(path, _rows(path, form))
     if not qrels:
         raise UserError(f"{FLAG}={path} is empty")

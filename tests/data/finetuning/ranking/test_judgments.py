@@ -16,3 +16,13 @@ def test_judgements_of_every_form(tmp_path):
     }
     cisi = put(tmp_path, "d", "     1     28\t0\t0.000000\n")
     assert judgments.read(cisi, "cisi") == {"1": {"28": 1}}
+
+
+def test_three_columns_without_a_name_are_said(tmp_path):
+    """BEIR's judgements look like Cranfield's, whose grades run backwards."""
+    path, said = put(tmp_path, "a", "1 d 2\n"), []
+    for form in ("auto", "cranfield"):
+        assert judgments.read(path, form, said.append) == {"1": {"d": 3}}
+    judgments.read(put(tmp_path, "b", "1 0 d 2\n"), "auto", said.append)
+    (line,) = said
+    assert "read as Cranfield's, where 1 is the best grade" in line
