@@ -22,7 +22,7 @@ from absl import flags
 
 from common import files
 from common.errors import UserError
-from data.corpus.documents import check_text_name
+from data.corpus.options import check_text_name
 from data.corpus.sentences import sentences
 from data.finetuning.classifier import sets
 from data.finetuning.examples import BadRows

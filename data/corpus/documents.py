@@ -18,10 +18,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-from common import checks, encodings, files
+from common import encodings, files
 from common.contract import symbols
 from common.errors import UserError
 from data.corpus import sources
+from data.corpus.options import JSON_ENDINGS
 
 LONGEST_DOCUMENT = 4  # blocks
 LONGEST_LINE = 1 << 29  # bytes; a packed file may unpack to any length
@@ -62,17 +63,7 @@ def list_files(pattern: str) -> list[str]:
 
 def is_jsonl(path: str) -> bool:
     """Whether a file holds one JSON document per line, by its name."""
-    return path.removesuffix(".gz").endswith((".jsonl", ".json"))
-
-
-def check_text_name(path: str, flag: str = "output_file") -> None:
-    """Raises UserError: a reader would take a text of this name for another form."""
-    checks.plain_name(path, flag)
-    checks.require(
-        not is_jsonl(path),
-        f"--{flag}={path} is called like JSON, but text is written: give a "
-        "name that ends with .txt",
-    )
+    return path.removesuffix(".gz").endswith(JSON_ENDINGS)
 
 
 def open_text(path: str) -> IO[bytes]:

@@ -6,11 +6,21 @@ from common.checks import plain_name, require
 from common.settings import REQUIRED, check, setting
 from common.vocabularies import text_settings
 from common.vocabularies.text_settings import TextSettings
-from data.corpus import documents
 
 MODEL_TYPES = ("unigram", "bpe", "char")
 CORPUS_SIZES = ("small", "large")
+JSON_ENDINGS = (".jsonl", ".json")  # of files with a JSON document per line
 _SMALL_MEGABYTES = 8.0
+
+
+def check_text_name(path: str, flag: str = "output_file") -> None:
+    """Requires a name that no reader takes for that of another form."""
+    plain_name(path, flag)
+    require(
+        not path.endswith(JSON_ENDINGS),
+        f"--{flag}={path} is called like JSON, but text is written: give a "
+        "name that ends with .txt",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +160,7 @@ class ConvertOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        documents.check_text_name(self.output_file)
+        check_text_name(self.output_file)
 
 
 @dataclasses.dataclass(frozen=True)

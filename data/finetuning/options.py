@@ -18,6 +18,19 @@ from common.vocabularies.text_settings import TextChoice, TextSettings
 
 RANKED = ("qnli", "wnli")  # what `--ranking` is for
 CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
+# Other names of tasks, in lower case -> those of `classifier.sets`.
+ALIASES = {
+    "sst2": "sst-2",
+    "stsb": "sts-b",
+    "sts": "sts-b",
+    "yelp2": "yelp-2",
+    "yelp5": "yelp-5",
+    "ag_news": "ag",
+    "ag-news": "ag",
+    "amazon2": "amazon-2",
+    "amazon5": "amazon-5",
+    "trec-coarse": "trec",
+}
 
 
 @dataclasses.dataclass(frozen=True)

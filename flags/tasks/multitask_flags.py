@@ -8,8 +8,11 @@ from absl.testing import flagsaver
 from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data.finetuning.classifier.sets import ALIASES
-from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.finetuning.options import (
+    ALIASES,
+    ClassifierDataOptions,
+    FeatureOptions,
+)
 from flags import flag_values
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
@@ -70,9 +73,9 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
     with flagsaver.flagsaver(**changes):
         names, known = tasks or _names(), _all_names()
         joint = JOINT if FLAGS.schedule else known  # those with weights
-        steps = _of_tasks("task_steps", int, known)
-        lengths = _of_tasks("task_lengths", int, known)
-        weights = _of_tasks("task_weights", float, joint)
+        steps = _of_tasks("task_steps", FLAGS.task_steps, int, known)
+        lengths = _of_tasks("task_lengths", FLAGS.task_lengths, int, known)
+        weights = _of_tasks("task_weights", FLAGS.task_weights, float, joint)
         for part in (*OTHERS, *JOINT) if FLAGS.schedule and not tasks else ():
             read((part,))
         if tasks and FLAGS.schedule and names[0] in steps:
@@ -136,11 +139,13 @@ def _all_names() -> tuple[str, ...]:
     return names
 
 
-def _of_tasks(flag: str, kind: type, names: tuple[str, ...]) -> dict:
+def _of_tasks(
+    flag: str, parts: list[str], kind: type, names: tuple[str, ...]
+) -> dict:
     """`by_name` of a flag, under the names that the tasks are given by."""
-    found, values = by_name(flag, FLAGS[flag].value, kind), {}
     own_names = {_canonical(name): name for name in names}
-    for name, value in found.items():
+    values = {}
+    for name, value in by_name(flag, parts, kind).items():
         own_name = own_names.get(_canonical(name))
         if own_name is None:
             raise UserError(

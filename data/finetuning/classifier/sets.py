@@ -23,7 +23,7 @@ from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.table import FeatureTable
-from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.options import ALIASES, ClassifierDataOptions
 from data.finetuning.tables import table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns
@@ -44,18 +44,6 @@ TREC_FILES = {
     "train": ("train_5500.label", "train.label"),
     "dev": ("dev.label", "TREC_10.label", "test.label"),
     "test": ("test.label", "TREC_10.label"),
-}
-ALIASES = {
-    "sst2": "sst-2",
-    "stsb": "sts-b",
-    "sts": "sts-b",
-    "yelp2": "yelp-2",
-    "yelp5": "yelp-5",
-    "ag_news": "ag",
-    "ag-news": "ag",
-    "amazon2": "amazon-2",
-    "amazon5": "amazon-5",
-    "trec-coarse": "trec",
 }
 GENERIC = ("tsv", "csv", "jsonl")
 TFDS_PREFIX = "tfds:"
