@@ -193,9 +193,7 @@ class Budget:
         length = min(pieces, self.row_tokens)
         segments = min(self._segments, 1 + pieces // self.row_tokens)
         lists = [len(v) for v in row.values() if isinstance(v, list)]
-        if (
-            lists
-        ):  # options or documents: each is a sequence with the other text
+        if lists:  # each option or document is a sequence with the other text
             sequences = max(lists)
             if self._stride:  # passages of documents run together
                 passages = sequences + pieces // self._stride
