@@ -194,3 +194,19 @@ def test_a_header_is_no_word(tmp_path, header):
             tagging.read(str(path), BadRows(True), labelled=labelled)
     path.write_text(f"Ada{rest}\tB-PER\nword{rest}\tO\n")
     assert tagging.read(str(path), BadRows())[0].tags == ("B-PER", "O")
+
+
+def test_marks_begin_and_end_spans():
+    tags = "B-x I-x E-x E-x S-x S-x I-x O U-y L-y B-y I-x".split()
+    parts = [(3 * i, 3 * i + 2, tag) for i, tag in enumerate(tags)]
+    assert tagging.join_tags(parts) == [
+        (0, 8, "x"),  # B I E
+        (9, 11, "x"),  # behind an end E begins
+        (12, 14, "x"),
+        (15, 17, "x"),
+        (18, 20, "x"),  # behind a single one I begins
+        (24, 26, "y"),
+        (27, 29, "y"),  # behind a single one L begins
+        (30, 32, "y"),
+        (33, 35, "x"),  # I of another label begins
+    ]
