@@ -16,10 +16,13 @@ def test_the_ablation_of_the_page(tmp_path):
     options = load(study_file.path_of("ablation"), places)
     runner = runner_of(str(tmp_path), options, only_read=True)
     rows = runner.read_rows(str(MEASURED / "ablation_table.tsv"))
-    assert {row.name: row.rate for row in rows}["3 XLNet (K = 7)"] == 0.1429
+    rates = {row.name.split()[0]: row.rate for row in rows}
+    measured = set("12456780")
+    assert {key for key, rate in rates.items() if rate} == measured
+    assert rates["4"] == pytest.approx(0.1667)
     found = study_figure.points(options, rows)
-    assert set(found) == {"answerable F1", "SST-2", "TREC", "AG News"}
-    assert "3 XLNet (K = 7)" not in found["TREC"] and len(found["TREC"]) == 12
+    assert set(found) == {"answerable F1", "TREC"}
+    assert len(found["TREC"]) == len(found["answerable F1"]) == 7
     paths = runner.draw(rows)
     assert [path[-4:] for path in paths] == [".png", ".svg"]
 

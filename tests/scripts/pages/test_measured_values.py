@@ -7,9 +7,23 @@ import statistics
 import pytest
 
 from scripts.pages import blocks
+from studies.kinds.registry import load
+from studies.runner import study_claims, study_figure, study_file
 from tests.conftest import ROOT
 
 MEASURED = ROOT / "docs/measured"
+
+
+# Claims of the ablation's page: the rows that are compared.
+CLAIMED = {
+    "(i) above BERT (row 1)": ("4", "1"),
+    "(i) above DAE + Transformer-XL (row 2)": ("4", "2"),
+    "(ii) row 2 above row 1": ("2", "1"),
+    "(iii) memory (row 5)": ("4", "5"),
+    "(iv) spans (row 6)": ("4", "6"),
+    "(iv) both directions (row 7)": ("4", "7"),
+    "(v) next-sentence prediction does not help (row 8)": ("4", "8"),
+}
 
 
 def values(name):
@@ -155,12 +169,44 @@ def test_attacks_are_those_of_the_file():
 
 def test_losses_of_the_ablation_are_those_of_its_file():
     rows = table("ablation", "rows")
-    lines = (MEASURED / "ablation_table.md").read_text(encoding="utf-8")
-    losses = {
-        cells[1].strip(): cells[3].split()[0]
-        for line in lines.splitlines()
-        if len(cells := line.split("|")) > 4 and "(" in cells[3]
+    losses = {}
+    for r in values("ablation_table.tsv"):
+        if r["column"] == "held-out loss":
+            losses.setdefault(r["row"], []).append(float(r["value"]))
+    assert {name: loss for name, loss, *_ in rows} == {
+        name: f"{statistics.median(of):.2f}" for name, of in losses.items()
     }
-    assert len(rows) == 14
-    for name, loss, *_ in rows:
-        assert f"{float(losses[name]):.2f}" == loss, name
+    assert len(rows) == 8
+
+
+def test_claims_of_the_ablation_are_those_of_its_file():
+    places = {"out": "", "data": "", "text": ""}
+    options = load(study_file.path_of("ablation"), places)
+    path = MEASURED / "ablation_table.tsv"
+    rows = study_figure.read_rows(str(path), options)
+    compared = study_claims.compare(options, rows)
+    tests = sum(c.tested for c in compared)
+    found = {(c.more, c.less, c.column.name): c for c in compared if c.tested}
+    count = 0
+    for name in ("random", "claims"):
+        block = blocks.read_file(MEASURED / "tables/ablation.tsv")[name]
+        (_, *columns), *lines = block.rows
+        for head, *cells in lines:
+            more, less = (
+                (head.split()[0], "0") if name == "random" else CLAIMED[head]
+            )
+            for column, cell in zip(columns, cells, strict=True):
+                if not cell:
+                    continue
+                claim, count = found[more, less, column], count + 1
+                digits = 3 if column == "common loss" else 1
+                low, high = study_claims.interval(claim.differences)
+                mean = statistics.fmean(claim.differences)
+                text = f"{mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+                assert cell.startswith(text), (head, column)
+                assert ("holds" in cell) == (claim.p < 0.05)
+                if claim.p >= 0.05:
+                    of = claim.differences
+                    pairs = study_claims.pairs_needed(of, 0.05 / tests)
+                    assert cell.endswith(f", {pairs or 'over 1,000'} seeds")
+    assert count == tests
