@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-from common import encodings, files
+from common import checks, encodings, files
 from common.contract import symbols
 from common.errors import UserError
 from data.corpus import sources
@@ -80,7 +80,7 @@ def read_line_bytes(f: IO[bytes], path: str) -> Iterator[bytes]:
     Raises CorpusError: one is longer than `LONGEST_LINE`.
     """
     # A `tf.io.gfile` takes no bound; what it holds is not packed.
-    packed = path.endswith((".gz", ".xz", ".bz2"))
+    packed = path.endswith(checks.PACKED)
     bound = () if files.is_remote(path) and not packed else (LONGEST_LINE + 1,)
     while line := f.readline(*bound):
         if len(line) > LONGEST_LINE:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from common import encodings
 from common.errors import UserError
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -29,13 +30,8 @@ def check_text(text: object, where: str, max_chars: int) -> str:
         raise UserError(
             f"{where}: found a NUL character at {text.index(chr(0))}; remove it"
         )
-    try:
-        text.encode()
-    except UnicodeEncodeError as e:
-        raise UserError(
-            f"{where}: the character at {e.start} is half of a surrogate pair "
-            "and no valid Unicode"
-        ) from e
+    if problem := encodings.half_pair(text):
+        raise UserError(f"{where}: {problem}")
     return text
 
 
