@@ -18,30 +18,36 @@ from flags.bench_flags import BenchOptions
 
 
 def run(options: BenchOptions) -> list[dict]:
-    """Runs the chosen suites and prints their tables; returns all rows."""
+    """Runs the chosen suites and prints their tables; returns all rows.
+
+    The file of `json_output` has the rows of every comparison that has ended.
+    """
     measured_rows = []
     for name in options.suites:
-        if name in suites.SUITES:
-            for title, rows in suites.run(name, options):
-                print(f"\n{title}\n{harness.table(rows)}", flush=True)
-                print(harness.about(rows), flush=True)
-                measured_rows.extend(rows)
-        else:
-            for title, text, rows in extra_suites.SUITES[name](options):
-                print(f"\n{title}\n{text}", flush=True)
-                measured_rows.extend(rows)
+        for title, text, rows in _comparisons(name, options):
+            print(f"\n{title}\n{text}", flush=True)
+            measured_rows.extend(rows)
+            if options.json_output:
+                lines = (
+                    json.dumps(row, sort_keys=True) + "\n"
+                    for row in measured_rows
+                )
+                files.write_text(options.json_output, "".join(lines))
     return measured_rows
+
+
+def _comparisons(name: str, options: BenchOptions):
+    """(title, text, rows) of each comparison of a suite."""
+    if name in extra_suites.SUITES:
+        yield from extra_suites.SUITES[name](options)
+        return
+    for title, rows in suites.run(name, options):
+        yield title, f"{harness.table(rows)}\n{harness.about(rows)}", rows
 
 
 def main() -> None:
     """Measures, prints and writes."""
-    options = bench_flags.from_flags()
-    measured_rows = run(options)
-    if options.json_output:
-        lines = (
-            json.dumps(row, sort_keys=True) + "\n" for row in measured_rows
-        )
-        files.write_text(options.json_output, "".join(lines))
+    run(bench_flags.from_flags())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.compare import __main__ as command
 from benchmarks.compare import extra_suites, harness, lengths, suites
 from common.errors import UserError
 from flags.bench_flags import SUITES, BenchOptions
@@ -170,3 +171,21 @@ def test_sentences_stand_beside_their_own_program(monkeypatch):
     assert rows[0]["x_first"] == [1, 1, 1]
     assert rows[1]["s_per_1000_texts"] > 0 and rows[1]["peak_mb"] > 0
     assert all(len(line) > 20 for line in extra_suites._page_lines(50))
+
+
+def test_the_file_has_what_ended_before_a_failure(monkeypatch, tmp_path):
+    def fails(options):
+        yield "a title", "a table", [{"system": "peer"}]
+        raise UserError("this machine has no memory left")
+
+    found = [("a title", "a table", [{"system": "ours"}])]
+    monkeypatch.setitem(extra_suites.SUITES, "parity", lambda _: found)
+    monkeypatch.setitem(extra_suites.SUITES, "generation", fails)
+    path = tmp_path / "rows.jsonl"
+    options = BenchOptions(
+        suites=("parity", "generation"), json_output=str(path)
+    )
+    with pytest.raises(UserError, match="no memory left"):
+        command.run(options)
+    wanted = ['{"system": "ours"}', '{"system": "peer"}']
+    assert path.read_text().splitlines() == wanted
