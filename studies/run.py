@@ -66,12 +66,13 @@ def main() -> None:
     """Runs what is missing and writes the report."""
     folder = os.path.abspath(FLAGS.output_dir)
     options = read_options(folder)
-    with known_jobs.opened(folder, FLAGS.known, FLAGS.table) as mine:
+    places = {"data": FLAGS.data_dir} if FLAGS.data_dir else {}
+    with known_jobs.opened(folder, FLAGS.known, FLAGS.table, places) as mine:
         runner = registry.runner_of(folder, options, FLAGS.table, FLAGS.workers)
 
         def report(rows: list[Row]) -> None:
             if mine:
-                known_jobs.write(runner, runner.listed)
+                known_jobs.write(runner, runner.listed, places)
                 print(f"wrote {', '.join(runner.write(rows))}")
 
         rows = runner.run(report)

@@ -2,13 +2,16 @@
 
 A runner of jobs writes `jobs.json`: the commands and numbers of what is done.
 Given to a runner in a new folder (`--known=jobs.json`), they are taken as done
-where the commands are the same, so that seeds may be shared among machines.
+where the commands are the same, so that seeds may be shared among machines. Folders
+that a flag of the runner names ("places", such as the sets of the tasks) stand there
+as `{name}`: they lie elsewhere on another machine.
 Weights do not travel. Where others begin with them, only the whole family (a
 pretraining and all that is tuned from it) is written.
 """
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from common import files, locks
@@ -20,8 +23,14 @@ FILE = "jobs.json"
 _HINT = "give a jobs.json that this command wrote"
 
 
-def write(runner: Jobs, listed: Iterable[Job]) -> str:
-    """Writes what is done of `listed` to the runner's folder; the path."""
+def write(
+    runner: Jobs, listed: Iterable[Job], places: dict[str, str] | None = None
+) -> str:
+    """Writes what is done of `listed` to the runner's folder; the path.
+
+    Args:
+      places: name -> folder of this machine that values of flags begin with.
+    """
     jobs_of = {job.name: job for job in listed}
     families: dict[str, list[Job]] = {}
     for name, job in jobs_of.items():
@@ -31,22 +40,52 @@ def write(runner: Jobs, listed: Iterable[Job]) -> str:
     known = {}
     for family in families.values():
         if all(runner.is_done(job) for job in family):
-            known |= {job.name: _row(runner.path(job.name)) for job in family}
+            known |= {
+                job.name: _row(runner.path(job.name), places or {})
+                for job in family
+            }
     path = runner.path(FILE)
     files.write_json(path, known)
     return path
 
 
-def _row(home: str) -> dict:
+def _row(home: str, places: dict[str, str]) -> dict:
     attempt, result = (
         files.read_json_object(os.path.join(home, name), jobs.HINT)
         for name in (jobs.ATTEMPT, jobs.RESULT)
     )
-    return {"commands": attempt["commands"], "result": result}
+    commands = attempt["commands"]
+    # Of two folders one of which is in the other, the inner one is told.
+    for name in sorted(places, key=lambda name: -len(places[name])):
+        begins = re.compile(rf"(?<==){re.escape(places[name])}(?=/|$)")
+        mark = f"{{{name}}}"
+        commands = [[begins.sub(mark, w) for w in c] for c in commands]
+    return {"commands": commands, "result": result}
 
 
-def adopt(folder: str, path: str) -> int:
+def _are_commands(value) -> bool:
+    """Whether a JSON value is a list of lists of strings."""
+    return isinstance(value, list) and all(
+        isinstance(c, list) and all(isinstance(w, str) for w in c)
+        for c in value
+    )
+
+
+def _here(commands: list, places: dict[str, str]) -> list:
+    """Commands of another machine with this one's folders."""
+    for name, place in places.items():
+        mark = f"={{{name}}}"
+        commands = [
+            [w.replace(mark, f"={place}", 1) for w in c] for c in commands
+        ]
+    return commands
+
+
+def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
     """Puts what is known into a folder of jobs; how many it did not have.
+
+    Args:
+      places: as in `write`, of this machine.
 
     Raises:
       UserError: it is no such file.
@@ -58,7 +97,7 @@ def adopt(folder: str, path: str) -> int:
             or os.path.isabs(name)
             or ".." in name.split("/")
             or not isinstance(row, dict)
-            or not isinstance(row.get("commands"), list)
+            or not _are_commands(row.get("commands"))
             or not isinstance(row.get("result"), dict)
         ):
             raise UserError(
@@ -72,7 +111,8 @@ def adopt(folder: str, path: str) -> int:
             continue
         os.makedirs(home, exist_ok=True)
         # Began and ended elsewhere: its time is in the result.
-        attempt = {"before": 0.0, "began": 0.0, "commands": row["commands"]}
+        commands = _here(row["commands"], places or {})
+        attempt = {"before": 0.0, "began": 0.0, "commands": commands}
         files.write_json(os.path.join(home, jobs.ATTEMPT), attempt)
         files.write_json(os.path.join(home, jobs.RESULT), row["result"])
         new += 1
@@ -80,11 +120,13 @@ def adopt(folder: str, path: str) -> int:
 
 
 @contextlib.contextmanager
-def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
+def opened(
+    folder: str, path: str, only_read: bool, places: dict[str, str]
+) -> Iterator[bool]:
     """Holds a folder of jobs, with what is known; whether it may be written to.
 
     Args:
-      path: see `adopt`.
+      path, places: see `adopt`.
       only_read: where another process has the folder, or nothing can be
         written, look at it all the same: files are whole at any moment.
 
@@ -100,5 +142,5 @@ def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
                 raise
             yield False
             return
-        adopt(folder, path)
+        adopt(folder, path, places)
         yield True

@@ -63,6 +63,37 @@ def test_own_results_win(tmp_path):
     assert (tmp_path / "b" / "one" / "result.json").read_bytes() == own
 
 
+def with_data(runner, name, *flags):
+    plain = job(runner, name)
+    (command,) = plain.commands
+    return Job(name, ((*command, *flags),), plain.reads)
+
+
+def test_the_sets_lie_elsewhere_on_another_machine(tmp_path):
+    first, second = (Jobs(str(tmp_path / n), lambda _: None) for n in "ab")
+    there, here = {"data": "/there/sets"}, {"data": "sets/"}
+    flags = ("--data_dir=/there/sets/trec", "--other=/there/sets2/a")
+    done = with_data(first, "one", *flags, "--whole=/there/sets")
+    first.do(done)
+    path = known_jobs.write(first, [done], there)
+    (words,) = json.loads((tmp_path / "a" / "jobs.json").read_text())["one"][
+        "commands"
+    ]
+    assert words[-3:] == [
+        "--data_dir={data}/trec",
+        "--other=/there/sets2/a",
+        "--whole={data}",
+    ]
+    assert known_jobs.adopt(second.folder, path, here) == 1
+    flags = ("--data_dir=sets//trec", "--other=/there/sets2/a")
+    same = with_data(second, "one", *flags, "--whole=sets/")
+    assert second.do(same) == first.results["one"]
+    assert not (tmp_path / "b" / "one" / "metrics.json").exists()
+    known_jobs.write(second, [same], here)
+    texts = [(tmp_path / n / "jobs.json").read_text() for n in "ab"]
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -71,6 +102,8 @@ def test_own_results_win(tmp_path):
         '{"a": 3}',
         '{"a": {"commands": [], "result": 3}}',
         '{"a": {"result": {}}}',
+        '{"a": {"commands": ["run.py"], "result": {}}}',
+        '{"a": {"commands": [["run.py", 3]], "result": {}}}',
         '{"../a": {"commands": [], "result": {}}}',
         '{"/a": {"commands": [], "result": {}}}',
         '{"": {"commands": [], "result": {}}}',
