@@ -144,6 +144,7 @@ class ModernBertConfig(FileConfig):
     def _translated(cls, value):
         """Recent files have `rope_parameters` and may have `layer_types` only."""
         _check_positions(value)
+        _check_window(value)
         kinds = value.get("layer_types")
         if isinstance(kinds, list) and "global_every" not in value:
             step = len(kinds)
@@ -179,6 +180,17 @@ class ModernBertConfig(FileConfig):
     def large(cls, vocab_size: int = 50368, **kwargs: Any) -> Self:
         """ModernBERT-Large: 28 layers, D 1024, 16 heads, F 2,624."""
         return cls._of_sizes(kwargs, vocab_size, 1024, 28, 16, 2624)
+
+
+def _check_window(value: dict[str, Any]) -> None:
+    """Theirs lets `sliding_window`, keys to one side, win over the other key."""
+    half = value.get("sliding_window")
+    whole = value.get("local_attention", value.get("local_window", 128))
+    if half is not None and (not isinstance(whole, int) or half != whole // 2):
+        raise UserError(
+            f"`sliding_window` must be half of `local_attention` {whole!r}, "
+            f"received {half!r}: keep one of them"
+        )
 
 
 def _check_positions(value: dict[str, Any]) -> None:

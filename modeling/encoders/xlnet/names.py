@@ -41,6 +41,9 @@ GROUPS = (
 BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
 _SUMMARIES = ("last", "first", "mean")
+# How theirs writes that the summary has no activation; they apply one without a
+# projection, too.
+_LINEAR = ("linear", None, "")
 _SAME_KEYS = (
     "vocab_size",
     "d_model",
@@ -144,6 +147,11 @@ class HuggingFace(HuggingFaceNames):
             raise UserError(
                 f"{path}: wanted layer_norm_eps 1e-12, found {epsilon}"
             )
+        if theirs.get("bi_data"):
+            raise UserError(
+                f"{path}: wanted bi_data false, found {theirs['bi_data']!r}: "
+                "it would read the second half of each batch backward"
+            )
         missing = [k for k in ("d_model", "n_head") if k not in theirs]
         if missing:
             raise UserError(f"{path} lacks {missing}")
@@ -200,9 +208,12 @@ class HuggingFace(HuggingFaceNames):
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary
     ) -> list[str]:
-        """`summary_type` and `summary_use_proj`."""
+        """`summary_type`, `summary_use_proj` and `summary_activation`."""
         if summary.use_proj != theirs.get("summary_use_proj", True):
             theirs["summary_use_proj"] = summary.use_proj
+        activations = ("tanh",) if summary.use_proj else _LINEAR
+        if theirs.get("summary_activation", "tanh") not in activations:
+            theirs["summary_activation"] = activations[0]
         summary_type = summary.summary_type
         if summary_type is None:
             return []
@@ -228,6 +239,14 @@ class HuggingFace(HuggingFaceNames):
                 f"{path}: wanted summary_type one of {', '.join(_SUMMARIES)}, "
                 f"found {summary_type!r}: take a model with one of these"
             )
+        projected = theirs.get("summary_use_proj", True)
+        activation = theirs.get("summary_activation", "tanh")
+        if activation not in (("tanh",) if projected else _LINEAR):
+            raise UserError(
+                f"{path}: wanted summary_activation 'tanh' with a projection "
+                f"and 'linear' without, found {activation!r} and "
+                f"summary_use_proj {projected}: take a model with these"
+            )
         if summary_type == "last":
             return {}
         return {"summary_type": summary_type, "pooling": "original"}
@@ -240,6 +259,7 @@ def _beside(config: XLNetConfig) -> dict[str, Any]:
         "activation_dropout": None,
         "init_method": "normal",
         "init_range": 0.1,
+        "blind_rows": "zero",
     }
     return {
         key: getattr(config, key)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from common.errors import UserError
 from modeling import (
     MultipleChoiceModel,
     PretrainingModel,
@@ -11,7 +12,9 @@ from modeling import (
     XLNetModel,
 )
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.hf_names import Summary
 from modeling.encoders.xlnet import original
+from modeling.encoders.xlnet.names import HuggingFace
 from tests.modeling.golden import golden_util
 
 
@@ -32,3 +35,41 @@ def test_heads_checkpoint_names_all_variables_of_the_optimizer_table(golden):
         )
         for name, value in names.items():
             assert table[name]["shape"] == list(value.shape), name
+
+
+def test_a_summary_of_theirs_has_an_activation_without_projection_too():
+    read = HuggingFace().read_summary
+    for wrong in (
+        {"summary_activation": "relu"},
+        {"summary_activation": None},
+        {"summary_use_proj": False},
+        {"summary_use_proj": False, "summary_activation": "tanh"},
+    ):
+        with pytest.raises(UserError, match="f: wanted summary_activation"):
+            read(wrong, "f")
+    for activation in ("linear", None, ""):
+        plain = {"summary_use_proj": False, "summary_activation": activation}
+        assert read(plain, "f") == {}
+    assert read({"summary_activation": "tanh"}, "f") == {}
+
+
+@pytest.mark.parametrize(
+    "use_proj,activation", [(True, "tanh"), (False, "linear")]
+)
+def test_a_summary_is_written_with_its_activation(use_proj, activation):
+    for before in ("tanh", "relu", "linear"):
+        theirs = {"summary_activation": before}
+        HuggingFace().write_summary(theirs, Summary("last", use_proj, "masked"))
+        assert theirs["summary_activation"] == activation
+        assert HuggingFace().read_summary(theirs, "f") == {}
+    theirs = {}
+    HuggingFace().write_summary(theirs, Summary("last", use_proj, "masked"))
+    assert theirs.get("summary_activation", "tanh") == activation
+
+
+def test_data_of_two_directions_are_refused():
+    """Theirs would read half of the batch backward, whatever its rows are."""
+    sizes = dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
+    assert HuggingFace().read_config(sizes | {"bi_data": False}, "f").n_layer
+    with pytest.raises(UserError, match="f: wanted bi_data false"):
+        HuggingFace().read_config(sizes | {"bi_data": True}, "f")
