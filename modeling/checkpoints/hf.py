@@ -25,6 +25,12 @@ CONFIG = "config.json"
 # Heads that read one vector of a sequence.
 _POOLED = ("classification", "regression", "multiple_choice")
 MULTI_LABEL = "multi_label_classification"
+_REGRESSION = "regression"
+_SINGLE_LABEL = "single_label_classification"
+# Keys of the type in which their classes load the weights.
+_TYPES = ("dtype", "torch_dtype")
+# Keys that say how many labels there are.
+_LABELS = ("id2label", "label2id", "num_labels")
 
 
 def family_of(model_type: str) -> HuggingFaceNames:
@@ -83,26 +89,13 @@ def write_config(
     theirs = family.write_config(config)
     ours = bool(task) or "architectures" not in theirs
     theirs["architectures"] = [family.class_name(head, arrays)]
-    outputs = _outputs(head, arrays)
-    labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
-    if outputs is not None and (names or labels != outputs):
-        names = names or [f"LABEL_{i}" for i in range(outputs)]
-        if len(names) != outputs:
-            raise UserError(
-                f"wanted names of {outputs} outputs, found {len(names)}: "
-                f"{', '.join(names)}"
-            )
-        theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
-        theirs["label2id"] = {name: i for i, name in enumerate(names)}
-    if head == "classification" and task == "multi_label":
-        theirs["problem_type"] = MULTI_LABEL
-    elif task and theirs.get("problem_type") == MULTI_LABEL:
-        del theirs["problem_type"]  # of the model that it began with
+    _write_form(theirs)
+    _write_labels(theirs, _outputs(head, arrays), names)
     family.write_token_ids(theirs, symbols or {})
+    if ours:
+        _write_problem(theirs, head, task, _outputs(head, arrays))
     if ours and head not in (heads.ENCODER, "pretraining"):
         family.write_task(theirs)
-        if head == "regression":
-            theirs["problem_type"] = "regression"
     notes = []
     if head in _POOLED:
         options = options or {}
@@ -114,6 +107,66 @@ def write_config(
         notes = family.write_summary(theirs, summary)
     files.write_json(os.path.join(folder, CONFIG), theirs)
     return notes
+
+
+def _write_form(theirs: dict[str, Any]) -> None:
+    """What a file that was read may say of its weights, and not of ours.
+
+    These are float32 and tied: with another type their classes would round
+    them, and without ties draw the matrix of the logits.
+    """
+    for key in _TYPES:
+        if key in theirs:
+            theirs[key] = "float32"
+    if "tie_word_embeddings" in theirs:
+        theirs["tie_word_embeddings"] = True
+
+
+def _write_labels(
+    theirs: dict[str, Any], outputs: int | None, names: Sequence[str]
+) -> None:
+    """Names of the outputs; UserError where they are more or fewer.
+
+    Classes whose outputs are fixed count labels, too: two, as without a key.
+    """
+    labels = len(theirs.get("id2label") or ()) or theirs.get("num_labels", 2)
+    if outputs is None:
+        if labels != 2:
+            for key in _LABELS:
+                theirs.pop(key, None)
+        return
+    if not names and labels == outputs:
+        return
+    names = names or [f"LABEL_{i}" for i in range(outputs)]
+    if len(names) != outputs:
+        raise UserError(
+            f"wanted names of {outputs} outputs, found {len(names)}: "
+            f"{', '.join(names)}"
+        )
+    theirs.pop("num_labels", None)
+    theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
+    theirs["label2id"] = {name: i for i, name in enumerate(names)}
+
+
+def _write_problem(
+    theirs: dict[str, Any], head: str, task: str, outputs: int | None
+) -> None:
+    """What the outputs are, not what those of the model before them were."""
+    if head == "regression":
+        theirs["problem_type"] = _REGRESSION
+    elif head == "classification" and task == "multi_label":
+        theirs["problem_type"] = MULTI_LABEL
+    elif head == "classification" and outputs == 1:
+        # Without a key theirs takes one output for a regression.
+        theirs["problem_type"] = _SINGLE_LABEL
+    elif theirs.get("problem_type") != _SINGLE_LABEL:
+        theirs.pop("problem_type", None)
+
+
+def is_regression(theirs: Mapping[str, Any], outputs: int) -> bool:
+    """Whether a sequence classifier of theirs gives values, not classes."""
+    kind = theirs.get("problem_type")
+    return kind == _REGRESSION or (kind is None and outputs == 1)
 
 
 def head_options(folder: str, head: str) -> dict[str, Any]:
@@ -171,8 +224,8 @@ def find_head(family: HuggingFaceNames, theirs, config: dict[str, Any]) -> str:
         head = (present or [heads.ENCODER])[0]
     if head == "classification":
         marker = heads.HEADS[head].marker[0]
-        one = theirs[family.head_names(head)[marker][0]].shape[0] == 1
-        if one or config.get("problem_type") == "regression":
+        outputs = theirs[family.head_names(head)[marker][0]].shape[0]
+        if is_regression(config, outputs):
             return "regression"
     return head or heads.ENCODER
 

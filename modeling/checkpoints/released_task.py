@@ -42,6 +42,12 @@ def fields(folder: str) -> dict[str, Any] | None:
     head = _head(theirs) if theirs else None
     if theirs is None or head is None:
         return None
+    if head == "regression" and _count(theirs) != 1:
+        raise UserError(
+            f"{os.path.join(folder, hub.CONFIG)}: wanted one value of a "
+            f"regression, found {_count(theirs)} in id2label: take a model "
+            "with one"
+        )
     able = spec_of(theirs["model_type"]).capabilities
     labels = _labels(theirs, folder) if head in _NAMED else ()
     options: dict[str, Any] = {"num_labels": len(labels)} if labels else {}
@@ -91,11 +97,9 @@ def _head(theirs: dict[str, Any]) -> str | None:
     head = hf.head_of_classes(family, classes, known)
     if head != "classification":
         return head
-    kind = theirs.get("problem_type")
-    if kind == hf.MULTI_LABEL:
+    if theirs.get("problem_type") == hf.MULTI_LABEL:
         return _MULTI_LABEL
-    one = kind is None and _count(theirs) == 1
-    return "regression" if one or kind == "regression" else head
+    return "regression" if hf.is_regression(theirs, _count(theirs)) else head
 
 
 def _count(theirs: dict[str, Any]) -> int:

@@ -19,6 +19,7 @@ from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
+from modeling.encoders.bert.config import BertConfig
 from modeling.heads import table as heads
 
 STORED = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -151,6 +152,7 @@ def test_every_head_can_go_to_hf_and_back(tmp_path, head):
         dropatt=0.3,
         activation_dropout=0.0,
         untie_r=False,
+        blind_rows="original",
         mem_len=7,
     )
     if head == "encoder":
@@ -327,3 +329,72 @@ def test_labels_have_the_tasks_names(tmp_path):
     assert written(())["id2label"]["2"] == "LABEL_2"
     with pytest.raises(UserError, match="wanted names of 3 outputs, found 2"):
         written(("bad", "good"))
+
+
+SMALL = BertConfig(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
+
+
+def _rewritten(tmp_path, extra, head, arrays, **options):
+    """What a file says that is written of a model with keys of another."""
+    config = SMALL.replace(extra=extra)
+    arrays = {"model/sequnece_summary/summary/kernel": 0} | arrays
+    hf.write_config(str(tmp_path), config, head, arrays, **options)
+    return json.loads((tmp_path / "config.json").read_text())
+
+
+def test_weights_are_said_to_be_float32_and_tied(tmp_path):
+    """Their classes would round them, or draw the matrix of the logits."""
+    extra = {
+        "dtype": "bfloat16",
+        "torch_dtype": "float16",
+        "tie_word_embeddings": False,
+    }
+    arrays = {"model/lm_loss/bias": np.zeros(9)}
+    written = _rewritten(tmp_path, extra, "pretraining", arrays)
+    assert {key: written[key] for key in extra} == {
+        "dtype": "float32",
+        "torch_dtype": "float32",
+        "tie_word_embeddings": True,
+    }
+    assert set(extra).isdisjoint(
+        _rewritten(tmp_path, {}, "pretraining", arrays)
+    )
+
+
+def test_a_head_without_labels_has_none_of_the_model_before(tmp_path):
+    """Their spans have as many outputs as there are labels."""
+    labels = {"id2label": {"0": "a", "1": "b", "2": "c"}, "num_labels": 3}
+    arrays = {"model/span/logit/kernel": np.zeros((4, 2))}
+    for extra in (labels, {"num_labels": 3}):
+        written = _rewritten(tmp_path, extra, "span", arrays, task="span")
+        assert set(labels).isdisjoint(written)
+    two = {"id2label": {"0": "a", "1": "b"}}
+    assert (
+        _rewritten(tmp_path, two, "span", arrays)["id2label"]
+        == (two["id2label"])
+    )
+    arrays = {"model/classification/logit/kernel": np.zeros((4, 2))}
+    written = _rewritten(tmp_path, {"num_labels": 3}, "classification", arrays)
+    assert len(written["id2label"]) == 2 and "num_labels" not in written
+
+
+@pytest.mark.parametrize(
+    "head,task,outputs,problem",
+    [
+        ("classification", "classification", 3, None),
+        ("classification", "classification", 1, "single_label_classification"),
+        ("classification", "multi_label", 1, "multi_label_classification"),
+        ("regression", "regression", 1, "regression"),
+    ],
+)
+def test_the_problem_is_that_of_the_outputs(
+    tmp_path, head, task, outputs, problem
+):
+    arrays = {f"model/{head}/logit/kernel": np.zeros((4, outputs))}
+    for before in ("regression", "multi_label_classification"):
+        extra = {"problem_type": before, "architectures": ["x"]}
+        written = _rewritten(tmp_path, extra, head, arrays, task=task)
+        assert written.get("problem_type") == problem
+        theirs = {"classifier.weight": np.zeros((outputs, 4))}
+        family = hf.family_of("bert")
+        assert hf.find_head(family, theirs, written) == head

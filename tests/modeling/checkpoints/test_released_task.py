@@ -209,6 +209,34 @@ def test_labels_that_are_none(tmp_path, names, message):
         TaskSpec.read(folder)
 
 
+def test_one_output_is_what_the_problem_says(tmp_path):
+    """A label alone and a class alone are no value."""
+    names = {"0": "only"}
+    for problem, head in (
+        ("multi_label_classification", "multi_label"),
+        ("single_label_classification", "classification"),
+        (None, "regression"),
+    ):
+        folder = _changed(
+            tmp_path / str(problem),
+            "bert_regression",
+            id2label=names,
+            problem_type=problem,
+        )
+        spec = TaskSpec.read(folder)
+        assert spec.head == head
+        model = build_objective(
+            head, checkpoints.find_config(folder), **spec.head_options
+        ).build_model()
+        assert not checkpoints.restore(model, folder).fresh
+
+
+def test_several_values_of_a_regression_are_refused(tmp_path):
+    folder = _changed(tmp_path, "bert_sequence", problem_type="regression")
+    with pytest.raises(UserError, match="wanted one value of a regression"):
+        TaskSpec.read(folder)
+
+
 def test_a_pooler_that_the_head_does_not_read_is_left_out(tmp_path):
     """As older releases have it beside question answering."""
     from safetensors.numpy import load_file, save_file
