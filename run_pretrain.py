@@ -195,6 +195,7 @@ def build_config(
     )
     config = model_flags.from_flags(manifest.vocab_size, known, own, **memory)
     jobs.check_memory(config, manifest.data_dir, manifest.reuse_len)
+    jobs.check_rows(config, manifest.data_dir, manifest.seq_len)
     if config.causal:
         raise UserError(
             "permutation language modelling needs --attn_type=bi, received uni"

@@ -17,7 +17,7 @@ import tensorflow as tf
 from common import files
 from common.errors import UserError
 from modeling.checkpoints import folder as checkpoint_folder
-from modeling.checkpoints import native, restore, weights
+from modeling.checkpoints import hf_files, native, restore, weights
 from modeling.encoders import registry
 from training.checkpointing import memory_files
 from training.checkpointing.background import Background
@@ -226,6 +226,20 @@ class RunCheckpoints:
             if match := pattern.match(name):
                 path = os.path.join(self.model_dir, name)
                 yield match[1], int(match[2]), path
+
+
+def check_no_release(model_dir: str) -> None:
+    """A training must not write beside the weights of a release.
+
+    Commands that read a folder take those, whatever was trained there. Raises
+    UserError: there are some.
+    """
+    if form := hf_files.form_of(model_dir):
+        raise UserError(
+            f"--model_dir={model_dir} holds {form}, which readers would take "
+            "in the place of what is trained: give a new folder, and this one "
+            "as --init_checkpoint"
+        )
 
 
 def check_config(model_dir: str, objective: Objective) -> None:

@@ -13,6 +13,7 @@ from training.checkpointing import late_parts, memory_files
 from training.checkpointing.checkpoints import (
     RunCheckpoints,
     check_config,
+    check_no_release,
     restore_weights,
 )
 from training.objectives.contract import Objective
@@ -51,7 +52,7 @@ def open_run(
     weights. `warm_start` changes the model of the latter two; it returns lines
     for the user.
     Raises UserError: the batch does not divide, `model_dir` holds another
-    model, or a checkpoint cannot be read.
+    model or a release, or a checkpoint cannot be read.
     """
     strategy = strategy_lib.setup(options.strategy)
     chief = strategy_lib.is_chief(strategy)
@@ -61,6 +62,7 @@ def open_run(
         options.grad_accumulation_steps,
         objective.row_groups,
     )
+    check_no_release(options.model_dir)
     check_config(options.model_dir, objective)
     # A second run in the same process starts from the same weights.
     tf_keras.utils.set_random_seed(options.strategy.seed)

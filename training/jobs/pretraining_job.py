@@ -130,6 +130,22 @@ def check_memory(config: EncoderConfig, data_dir: str, reuse_len: int) -> None:
         )
 
 
+def check_rows(config: EncoderConfig, data_dir: str, seq_len: int) -> None:
+    """Raises UserError where rows of two texts do not fit the encoder."""
+    longest = getattr(config, "max_position_embeddings", seq_len)
+    if seq_len > longest:
+        raise UserError(
+            f"`max_position_embeddings` is {longest}, and rows of {data_dir} "
+            f"have {seq_len} pieces: build the data with --seq_len={longest}, "
+            "or train a model with more"
+        )
+    if getattr(config, "type_vocab_size", 2) < 2:
+        raise UserError(
+            "`type_vocab_size` is 1, and rows hold two texts: train a model "
+            "with 2"
+        )
+
+
 def check_vocabulary(
     of_data: vocabulary.Vocabulary, options: RunOptions, reads: bool
 ) -> None:

@@ -119,6 +119,13 @@ def with_seed(options, seed):
     return options.replace(strategy=strategy)
 
 
+def test_a_folder_with_the_weights_of_a_release_is_refused(tmp_path):
+    """Export and prediction would read those, not what is trained there."""
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match="holds model.safetensors, which"):
+        open_run(toy.ToyObjective(), toy.run_options(tmp_path))
+
+
 def test_the_seed_alone_makes_the_weights(tmp_path):
     """A second run of the process has the weights of the first."""
     found = []

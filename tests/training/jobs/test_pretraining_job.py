@@ -8,6 +8,7 @@ import tensorflow as tf
 from common.errors import Stopped, UserError
 from common.vocabularies import vocabulary
 from modeling.encoders import registry
+from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.helpers import released
 from tests.helpers.runs import builds
@@ -27,6 +28,19 @@ def spiece(tmp_path_factory):
     """Path of a SentencePiece file."""
     folder = tmp_path_factory.mktemp("spiece")
     return builds.train_spiece(folder, builds.write_corpus(folder / "c.txt"))
+
+
+def test_rows_that_do_not_fit_the_encoder_are_named():
+    sizes = dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
+    bert = BertConfig(**sizes, max_position_embeddings=12)
+    pretraining_job.check_rows(bert, "records", 12)
+    pretraining_job.check_rows(CONFIG, "records", 99)
+    with pytest.raises(UserError, match="is 12, and rows of records have 13"):
+        pretraining_job.check_rows(bert, "records", 13)
+    with pytest.raises(UserError, match="`type_vocab_size` is 1, and rows"):
+        pretraining_job.check_rows(
+            bert.replace(type_vocab_size=1), "records", 12
+        )
 
 
 @pytest.fixture
