@@ -103,16 +103,24 @@ def _head(theirs: dict[str, Any]) -> str | None:
 
 
 def _count(theirs: dict[str, Any]) -> int:
+    """Outputs; 0 where what says so is damaged."""
     names = theirs.get("id2label")
-    return (
-        len(names) if isinstance(names, dict) else theirs.get("num_labels", 2)
-    )
+    if names is not None:
+        return len(names) if isinstance(names, dict) else 0
+    count = theirs.get("num_labels", 2)
+    return count if isinstance(count, int) and count > 0 else 0
 
 
 def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
     """Names of the outputs in the order of the logits."""
     names = theirs.get("id2label")
     count = _count(theirs)
+    if not count:
+        raise UserError(
+            f"{os.path.join(folder, hub.CONFIG)}: wanted names of labels as "
+            f"id2label, or how many as num_labels, found {str(names)[:60]} and "
+            f"{str(theirs.get('num_labels'))[:60]}"
+        )
     if names is None:
         return tuple(f"LABEL_{i}" for i in range(count))
     names_by_id = {str(key): value for key, value in names.items()}

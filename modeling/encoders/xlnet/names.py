@@ -158,8 +158,12 @@ class HuggingFace(HuggingFaceNames):
         known = {k: theirs[k] for k in _SAME_KEYS if k in theirs}
         # Theirs has one rate for everything; ours writes its own beside it.
         ours = theirs.get("xlnet_config", {})
+        if not isinstance(ours, dict):
+            raise UserError(
+                f"{path}: wanted an object as xlnet_config, found {ours!r}"
+            )
         known |= {
-            "d_head": theirs["d_model"] // theirs["n_head"],
+            "d_head": _head_size(theirs["d_model"], theirs["n_head"]),
             "ff_activation": _ACTIVATIONS[activation],
             "dropatt": ours.get("dropatt", theirs.get("dropout", 0.1)),
             "init_std": theirs.get("initializer_range", 0.02),
@@ -250,6 +254,12 @@ class HuggingFace(HuggingFaceNames):
         if summary_type == "last":
             return {}
         return {"summary_type": summary_type, "pooling": "original"}
+
+
+def _head_size(d_model: Any, n_head: Any) -> int:
+    """H; 1 of numbers that are none, of which the configuration complains."""
+    right = all(isinstance(n, int) and n > 0 for n in (d_model, n_head))
+    return d_model // n_head if right else 1
 
 
 def _beside(config: XLNetConfig) -> dict[str, Any]:

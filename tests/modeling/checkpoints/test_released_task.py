@@ -201,6 +201,8 @@ def test_a_class_that_is_not_known_is_no_head_of_ours(tmp_path):
         ({"0": "a", "2": "b"}, "a name for each of 0 to 1"),
         ({"0": "a", "1": 7}, "a name for each of 0 to 1"),
         ({"0": "a", "1": "a"}, "gives a name twice"),
+        (["a", "b"], "wanted names of labels as id2label"),
+        ({}, "wanted names of labels as id2label"),
     ],
 )
 def test_labels_that_are_none(tmp_path, names, message):

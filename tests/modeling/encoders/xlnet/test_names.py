@@ -73,3 +73,17 @@ def test_data_of_two_directions_are_refused():
     assert HuggingFace().read_config(sizes | {"bi_data": False}, "f").n_layer
     with pytest.raises(UserError, match="f: wanted bi_data false"):
         HuggingFace().read_config(sizes | {"bi_data": True}, "f")
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"n_head": 0}, "f: `n_head` must be"),
+        ({"d_model": "4"}, "f: `d_model` must be"),
+        ({"xlnet_config": 3}, "f: wanted an object as xlnet_config, found 3"),
+    ],
+)
+def test_a_damaged_file_of_theirs_is_one_line(change, message):
+    sizes = dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
+    with pytest.raises(UserError, match=message):
+        HuggingFace().read_config(sizes | change, "f")
