@@ -211,7 +211,7 @@ class FileConfig(EncoderConfig):
 
 
 def _activation(key: str, name: Any) -> str:
-    if name not in _OURS:
+    if not isinstance(name, str) or name not in _OURS:
         raise UserError(
             f"`{key}` must be one of {list(_OURS)}, received {name!r}"
         )

@@ -113,7 +113,9 @@ class HuggingFaceNames:
         for key, (name, default) in self.token_ids.items():
             written_id = theirs.get(key, default)
             wanted = symbols.get(name, written_id)
-            if wanted is not None and not 0 <= wanted < theirs["vocab_size"]:
+            # Theirs may be a list of several, which stays as it is.
+            one = isinstance(wanted, int)
+            if one and not 0 <= wanted < theirs["vocab_size"]:
                 wanted = None  # theirs asks for a row of the embedding
             if wanted != written_id:
                 theirs[key] = wanted

@@ -137,7 +137,7 @@ class HuggingFace(HuggingFaceNames):
         Raises UserError: a field is missing, or a setting that we have not.
         """
         activation = theirs.get("ff_activation", "gelu")
-        if activation not in _ACTIVATIONS:
+        if activation not in list(_ACTIVATIONS):  # of any type
             raise UserError(
                 f"{path}: wanted ff_activation one of {list(_ACTIVATIONS)}, "
                 f"found {activation!r}"

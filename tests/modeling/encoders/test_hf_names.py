@@ -54,6 +54,11 @@ def test_ids_of_symbols_are_put_right_where_they_are_wrong():
     theirs = {"vocab_size": 4, "bos_token_id": 9}
     Toy().write_token_ids(theirs, {})
     assert theirs == {"vocab_size": 4, "bos_token_id": None}
+    theirs = {"vocab_size": 4, "bos_token_id": [1, 2]}
+    Toy().write_token_ids(theirs, {})
+    assert theirs["bos_token_id"] == [1, 2]
+    Toy().write_token_ids(theirs, {"bos": 3})
+    assert theirs["bos_token_id"] == 3
 
 
 def test_classes_of_heads():

@@ -40,6 +40,7 @@ def test_the_file_reads_back(tmp_path):
         ({"hidden_size": 6}, "rotary halves"),
         ({"layer_types": ["full_attention"] * 4}, "global every 3"),
         ({"local_attention": 1}, ">= 2"),
+        ({"hidden_activation": ["relu"]}, "`hidden_activation` must be one of"),
         ({"sliding_window": 5}, "`sliding_window` must be half of"),
         ({"classifier_pooling": "max"}, "pooling"),
         (

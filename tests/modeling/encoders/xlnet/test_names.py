@@ -80,6 +80,7 @@ def test_data_of_two_directions_are_refused():
     [
         ({"n_head": 0}, "f: `n_head` must be"),
         ({"d_model": "4"}, "f: `d_model` must be"),
+        ({"ff_activation": ["relu"]}, "f: wanted ff_activation one of"),
         ({"xlnet_config": 3}, "f: wanted an object as xlnet_config, found 3"),
     ],
 )
