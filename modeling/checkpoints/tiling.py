@@ -18,6 +18,8 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
 
 TYPES = ("bert", "albert", "modernbert")
+# None of them may shrink: tiling would cut the middle out.
+_SIZES = ("d_model", "d_embedding", "d_inner", "n_layer")
 # Of the scope, not of a feed-forward's two matrices.
 _LAYER = re.compile(r"^(model/\w+/(?:layer|group)_)(\d+)/")
 # ModernBERT's first layer has no such norm, but a later one may begin as it.
@@ -56,7 +58,7 @@ def grow(
 
     Returns canonical names that keep their first values: a layer that had no
     norm. Raises UserError: another encoder, vocabulary or number of positions,
-    or a variable that the smaller one lacks.
+    a size that shrinks, or a variable that the smaller one lacks.
     """
     wanted = model.config
     if config.model_type != wanted.model_type or wanted.model_type not in TYPES:
@@ -64,6 +66,13 @@ def grow(
             f"--grow_to is for {', '.join(TYPES)} and keeps the model_type: "
             f"wanted {config.model_type!r}, found {wanted.model_type!r}"
         )
+    for size in _SIZES:
+        before, after = getattr(config, size, 0), getattr(wanted, size, 0)
+        if after < before:
+            raise UserError(
+                f"--grow_to is for a larger model: wanted `{size}` of {before} "
+                f"or more, found {after}"
+            )
     old, new = config.n_layer, wanted.n_layer
     if wanted.model_type == "albert":
         old, new = config.num_groups, wanted.num_groups

@@ -142,3 +142,13 @@ def test_another_vocabulary_or_kind_is_refused():
     other = PretrainingModel(ModernBertConfig(**LARGE))
     with pytest.raises(UserError, match="keeps the model_type"):
         tiling.grow(arrays, model.config, other)
+
+
+@pytest.mark.parametrize("size", ["d_inner", "d_model", "n_layer"])
+def test_a_smaller_model_is_refused(size):
+    """Its weights would be those of the middle, and no model at all."""
+    small = BertConfig(**LARGE)
+    sizes = LARGE | {size: SMALL[size], "n_head": 1}
+    other = PretrainingModel(BertConfig(**sizes))
+    with pytest.raises(UserError, match=f"wanted `{size}` of {LARGE[size]}"):
+        tiling.grow({}, small, other)
