@@ -13,7 +13,8 @@ from common.errors import UserError
 from modeling.checkpoints import native
 from training.step.learner import Learner
 
-_PARTS = ("step", "m", "v", "ema", "turns", "trigger")
+_LATE = ("turns", "trigger", "mean_begin")
+_PARTS = ("step", "m", "v", "ema", *_LATE)
 _SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
 _MORE = "the run continues, but not bit for bit as before"
 
@@ -44,7 +45,7 @@ class Late:
             path, *native.AVERAGES
         ):
             late.add("ema")
-        for name in ("turns", "trigger"):
+        for name in _LATE:
             if hasattr(state, name) and name not in there:
                 late.add(name)
         self.items = saved_items(learner)
@@ -79,11 +80,15 @@ class Late:
     def begin(self) -> list[str]:
         """After the restore: what is late begins now; notes.
 
-        Raises UserError: a mean over the last steps would lack some of them.
+        Raises UserError: a mean over the last steps would lack some of them, or
+        hold others.
         """
         optimizer, late = self._learner.optimizer, self._late
         step = int(optimizer.step.numpy())
         notes = []
+        # Versions that did not save where a mean begins are believed.
+        if not late & {"ema", "mean_begin"}:
+            self._check_mean(step)
         if "ema" in late:
             self._check_last(step)
             for name, average in optimizer.averages.by_name.items():
@@ -100,6 +105,27 @@ class Late:
         if "loss_scale" in late:
             notes.append(f"the loss scale begins at step {step}")
         return [f"note: {note}: {_MORE}" for note in notes]
+
+    def _check_mean(self, step: int) -> None:
+        """The mean of a checkpoint is over the updates that this run wants."""
+        averages = self._learner.optimizer.averages
+        last = self._learner.optimizer.options.average_last
+        wanted = averages.first_of_last
+        there = int(averages.mean_begin.numpy())
+        if last and there != wanted < step:
+            left, ways = self._train_steps - step, []
+            if there < step:
+                ways = [f"{self._train_steps - there} to go on with its mean"]
+            ways += [f"{left} or less"] * (left > 0)
+            more = ", or ".join([*ways, "a larger --train_steps"])
+            raise UserError(
+                f"--average_last={last}: {self._path} is of step {step}; wanted "
+                f"a mean of the weights of the steps after {wanted}, found "
+                f"{f'of those after {there}' if there < step else 'none'}: give "
+                f"--average_last={more}"
+            )
+        if last:
+            averages.mean_begin.assign(wanted)
 
     def _check_last(self, step: int) -> None:
         last = self._learner.optimizer.options.average_last

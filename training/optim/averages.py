@@ -50,9 +50,21 @@ class WeightAverages:
                 name: tf.Variable(v.value(), trainable=False, name="ema")
                 for name, v in variables.items()
             }
+        # Updates made before those of a plain mean over the last ones. What a
+        # checkpoint says of its own mean is held against it on resume.
+        self.mean_begin = tf.Variable(
+            self.first_of_last if self._last else _NEVER,
+            trainable=False,
+            dtype=tf.int64,
+        )
         self.trigger = None
         if options.average_trigger:
             self.trigger = AverageTrigger(options.average_trigger)
+
+    @property
+    def first_of_last(self) -> int:
+        """Updates of this run before those that `average_last` counts."""
+        return self._schedule.train_steps - self._last
 
     def move(self, step: tf.Tensor) -> None:
         """Takes the new weights in after `step` steps, int64 scalar."""
@@ -71,7 +83,7 @@ class WeightAverages:
         if self.trigger:
             begin = self.trigger.begin.read_value()
         else:
-            begin = self._schedule.train_steps - self._last
+            begin = self.first_of_last
         return 1.0 / tf.maximum(tf.cast(step + 1 - begin, tf.float32), 1.0)
 
 

@@ -64,6 +64,8 @@ class AdamW:
         self.state.m = dict(self.m)
         self.state.v = dict(self.v)
         self.state.ema = dict(self.averages.by_name)
+        if self.averages.by_name:
+            self.state.mean_begin = self.averages.mean_begin
         # Updates made so far for each task; None = there is one.
         self.turns = None
         tasks = {g.task for g in self._groups} - {None}

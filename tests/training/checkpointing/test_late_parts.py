@@ -89,6 +89,40 @@ def test_a_mean_of_the_last_steps_needs_them(run):
     assert result.step == 6 and _noted(lines, "begin at step 4")
 
 
+def test_a_mean_is_of_the_updates_that_are_asked_for(tmp_path):
+    """A longer run, or another number, wants another mean than was begun."""
+    folder = tmp_path / "m"
+    # The number of steps is not in the rate.
+    constant = dataclasses.replace(OPTIMIZER, decay_method="constant")
+    three = dataclasses.replace(constant, average_last=3)
+    _train(folder, 4, three)  # the mean of the steps 2, 3, 4
+    for steps, last, ways in (
+        (5, 3, "4 to go on with its mean, or 1 or less, or a larger"),
+        (4, 2, "3 to go on with its mean, or a larger"),
+    ):
+        other = dataclasses.replace(constant, average_last=last)
+        with pytest.raises(UserError, match=f"give --average_last={ways}") as e:
+            _train(folder, steps, other)
+        assert "after 1: give" in str(e.value) and "\n" not in str(e.value)
+    four = dataclasses.replace(constant, average_last=4)
+    _train(folder, 5, four)
+    _train(tmp_path / "whole", 5, four)
+    readers = [
+        tf.train.load_checkpoint(str(where / "model.ckpt-5"))
+        for where in (folder, tmp_path / "whole")
+    ]
+    names = [
+        k
+        for k in readers[0].get_variable_to_shape_map()
+        if k.startswith("optimizer/ema/")
+    ]
+    assert len(names) == 3
+    for name in names:
+        np.testing.assert_array_equal(*(r.get_tensor(name) for r in readers))
+    # A mean that begins after the steps that were made is a new one.
+    assert _train(folder, 9, three)[0].step == 9
+
+
 def _open_in_float16(run):
     options = toy.run_options(run, train_steps=6)
     options = options.replace(
