@@ -151,7 +151,8 @@ def define() -> None:
         "recipe",
         None,
         RECIPES,
-        "Sizes, lengths, batch (over --pod_cores) and steps of a recipe.",
+        "Sizes, lengths, batch (over --pod_cores) and steps of a recipe; flags "
+        "that are given override it.",
     )
     flag_values.define(PlanOptions)
     flag_values.define(JobOptions)
@@ -181,13 +182,19 @@ def from_flags() -> PlanOptions:
 
 
 def _per_core(name: str, cores: int) -> tuple[EncoderConfig, dict]:
-    """The architecture of a recipe, and its numbers with the rows of a core."""
+    """The architecture of a recipe, and its numbers with the rows of a core.
+
+    Without those that flags give. Raises UserError: its rows do not divide.
+    """
     config, known = of_recipe(name)
-    batch = known.pop("train_batch_size")
+    batch = known["train_batch_size"]
+    known = {k: v for k, v in known.items() if not FLAGS[k].present}
+    if known.pop("train_batch_size", None) is None:
+        return config, known
     if batch % cores:
         raise UserError(
             f"--recipe={name} has {batch} rows, which do not divide by "
-            f"--pod_cores={cores}"
+            f"--pod_cores={cores}; give --train_batch_size, rows of one core"
         )
     return config, known | {"rows": batch // cores}
 

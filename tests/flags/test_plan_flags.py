@@ -26,6 +26,21 @@ def test_a_recipes_batch_is_shared_by_the_cores():
         read("--recipe=pretrain_large_v1", "--pod_cores=7")
 
 
+def test_flags_that_are_given_override_a_recipe():
+    options = read(
+        "--recipe=pretrain_large_v1",
+        "--pod_cores=7",
+        "--train_batch_size=6",
+        "--seq_len=256",
+        "--mem_len=0",
+        "--train_steps=1000",
+    )
+    assert (options.rows, options.seq_len, options.mem_len) == (6, 256, 0)
+    assert options.train_steps == 1000 and options.config.n_layer == 24
+    with pytest.raises(UserError, match="--task=span does not fit"):
+        read("--recipe=txl_ptb", "--pod_cores=1", "--task=span")
+
+
 def test_a_language_models_recipe_brings_its_vocabulary():
     options = read("--recipe=txl_enwik8_12", "--pod_cores=8")
     assert isinstance(options.config, TransformerXLConfig)
