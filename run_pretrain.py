@@ -141,7 +141,11 @@ def build_objective(
 def masking_options(
     data: "RunData", what: PretrainOptions, config: "EncoderConfig", seed: int
 ):
-    """How rows are corrupted; None for permutation language modelling."""
+    """How rows are corrupted; None for permutation language modelling.
+
+    Raises:
+      UserError: flags of another objective, or no token of a row is masked.
+    """
     from data.pretraining.sampling.masking import MaskingOptions
     from modeling.encoders.registry import spec_of
 
@@ -151,6 +155,13 @@ def masking_options(
     what.check_objective(objective)
     if objective != "mlm":
         return None
+    length = data.manifest.seq_len
+    if what.mask_rate and not round(what.mask_rate * length):
+        raise UserError(
+            f"--mask_rate={what.mask_rate:g} of rows of {length} tokens is no "
+            f"token: give at least {0.6 / length:.2g}, or 0 for the targets of "
+            "the records"
+        )
     pair = "nsp" if what.next_sentence else "none"
     return MaskingOptions(
         vocab_size=data.manifest.vocab_size,

@@ -78,7 +78,8 @@ class Evaluator:
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.
 
-        Raises UserError: no example, or one that came twice.
+        A metric that nothing counted for is left out. Raises UserError: no
+        example, or one that came twice, or none that counts for the loss.
         """
         if self._memory:
             self._memory.clear()
@@ -93,9 +94,16 @@ class Evaluator:
             marks.append(time.perf_counter())
         if totals is None:
             raise UserError("the evaluation data hold no batch")
+        if self._names and not totals[0, 1] > 0:
+            raise UserError(
+                f"an evaluation of {len(rows)} batch(es) has no loss: wanted at "
+                "least one target (or example) that counts, found none; give "
+                "more --eval_steps, or data with targets"
+            )
         metrics = {
-            name: float(total / max(count, 1e-9))
+            name: float(total / count)
             for name, (total, count) in zip(self._names, totals, strict=True)
+            if count > 0
         }
         counts = dict(zip(self._names, totals[:, 1].tolist(), strict=True))
         if metrics:

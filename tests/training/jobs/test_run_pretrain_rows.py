@@ -1,9 +1,12 @@
 """Denoising runs: the same draws on any replicas and after a crash."""
 
+import types
+
 import numpy as np
 import pytest
 
 import run_pretrain
+from common.errors import UserError
 from data.pretraining.sampling.masking import MaskingOptions, masked_batches
 from tests.helpers.runs.pretrain import config_for, losses, records, run_options
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
@@ -60,3 +63,15 @@ def test_corruption_is_the_same_on_replicas_and_after_a_crash(
     train(records, crashed, stop_at=8)
     train(records, run_options(tmp_path / "crash"))
     assert losses(tmp_path / "crash").tobytes() == wanted.tobytes()
+
+
+def test_a_rate_that_masks_no_token_of_a_row_is_refused():
+    manifest = types.SimpleNamespace(seq_len=24)
+    what = PretrainOptions("records", objective="mlm", mask_rate=0.02)
+    with pytest.raises(UserError, match="24 tokens is no token: give at least"):
+        run_pretrain.masking_options(
+            types.SimpleNamespace(manifest=manifest),
+            what,
+            types.SimpleNamespace(model_type="bert"),
+            0,
+        )

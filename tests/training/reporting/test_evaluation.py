@@ -154,6 +154,41 @@ def test_sums_go_over_all_batches_and_memory_begins_empty_each_time():
         )
 
 
+class Uncounted(toy.ToyObjective):
+    """A metric that counts in no row, beside the loss of some."""
+
+    metric_names = ("lm_loss", "pairs")
+
+    def __init__(self, weight):
+        super().__init__()
+        self._weight = weight
+
+    def loss(self, model, batch, memory, training, seed):
+        weights = {"target_weights": batch["target_weights"] * self._weight}
+        output = super().loss(model, batch | weights, memory, training, seed)
+        pairs = (tf.constant(0.0), tf.constant(0.0))
+        return output._replace(metrics=output.metrics | {"pairs": pairs})
+
+
+def test_nothing_that_counts_is_no_loss_of_zero():
+    def evaluate(weight):
+        objective = Uncounted(weight)
+        return Evaluator(
+            objective,
+            objective.build_model(),
+            tf.distribute.get_strategy(),
+            lambda params: toy.input_fn(params, STEPS),
+            MEMORY_ROWS,
+        ).run()
+
+    with pytest.raises(UserError, match=f"of {STEPS} batch.* found none") as e:
+        evaluate(0.0)
+    assert "\n" not in str(e.value)
+    result = evaluate(1.0)
+    assert sorted(result.metrics) == ["lm_loss", "loss", "perplexity"]
+    assert result.counts["pairs"] == 0
+
+
 def test_the_last_ragged_batch_counts_its_own_rows_only():
     """Every metric is a sum over all examples, divided by its own count."""
     batch = test_heads.examples("token_classification")
