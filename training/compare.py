@@ -9,6 +9,7 @@ alone has its picture, too.
 """
 
 import csv
+import itertools
 import json
 import os
 
@@ -64,15 +65,19 @@ def read_run(folder: str) -> dict:
 
 
 def read_losses(path: str) -> list[tuple[int, float]]:
-    """(step, loss) of every line; empty without the file."""
+    """(step, loss) of every whole line; empty without the file.
+
+    A killed run may leave half a line at the end: it has no newline.
+    """
     if not os.path.exists(path):
         return []
     try:
         with open(path, encoding="utf-8", newline="") as f:
-            return [
-                (int(row["step"]), float(row["loss"]))
-                for row in csv.DictReader(f, delimiter="\t")
-            ]
+            lines = [line for line in f if line.endswith("\n")]
+        return [
+            (int(row["step"]), float(row["loss"]))
+            for row in csv.DictReader(lines, delimiter="\t")
+        ]
     except (KeyError, TypeError, ValueError) as e:
         raise UserError(
             f"{path}: wanted columns `step` and `loss` of numbers ({e})"
@@ -97,9 +102,13 @@ def read_evaluations(folder: str) -> list[tuple[int, float]]:
 
 
 def smooth(losses: list, points: int) -> list[tuple[int, float]]:
-    """Means of so many equal parts, each at its last step."""
-    size = max(1, len(losses) // points)
-    parts = [losses[i : i + size] for i in range(0, len(losses), size)]
+    """Means of up to so many parts, each at its last step.
+
+    They are as equal as can be: sizes differ by one step at most.
+    """
+    count = max(1, min(points, len(losses)))
+    ends = [len(losses) * i // count for i in range(count + 1)]
+    parts = [losses[a:b] for a, b in itertools.pairwise(ends)]
     return [(p[-1][0], sum(v for _, v in p) / len(p)) for p in parts]
 
 

@@ -79,6 +79,22 @@ def test_curves_are_means_of_equal_parts():
         (10, 9.5),
     ]
     assert compare.smooth(losses[:3], 5) == losses[:3]
+    # No part is a rest of one step, and there are no more parts than asked for.
+    steps = [(i, float(i)) for i in range(1, 12)]
+    assert compare.smooth(steps, 5) == [
+        (2, 1.5),
+        (4, 3.5),
+        (6, 5.5),
+        (8, 7.5),
+        (11, 10.0),
+    ]
+    assert len(compare.smooth(losses, 6)) == 6
+
+
+def test_half_a_line_of_a_killed_run_is_no_loss(tmp_path):
+    path = tmp_path / "losses.tsv"
+    path.write_text("step\tloss\tlr\n1\t2.5\t0.1\n2\t1")
+    assert compare.read_losses(str(path)) == [(1, 2.5)]
 
 
 def test_names_are_where_paths_differ():
