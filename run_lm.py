@@ -106,6 +106,7 @@ def make_request(
             "--vary_length makes shapes that a TPU cannot take: train there "
             "with segments of one length"
         )
+    _check_places(config, what, length)
     if what.vary_length and options.memory_checkpoint == "recompute":
         raise UserError(
             "--memory_checkpoint=recompute must know how many segments fill "
@@ -145,6 +146,23 @@ def make_request(
         notes=[*notes, *split_notes],
         begin=data.copy_vocabulary,
     )
+
+
+def _check_places(
+    config: "EncoderConfig", what: CausalLMOptions, length: int
+) -> None:
+    """UserError: segments of drawn lengths are longer than learned places."""
+    from data.language_modeling.reading_schedule import longest
+
+    places = config.max_positions
+    if not (what.vary_length and config.encoding == "per_layer"):
+        return
+    if longest(length) > places:
+        raise UserError(
+            f"--vary_length reads segments of up to {longest(length)} tokens, "
+            f"and the model learns {places} places: give a new model "
+            f"--max_positions={longest(length)}, or leave --vary_length out"
+        )
 
 
 def _memory(config: "EncoderConfig") -> dict:

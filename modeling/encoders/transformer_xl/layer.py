@@ -61,17 +61,25 @@ class CausalLayer(Sublayers):
     def with_positions(self, h: tf.Tensor) -> tf.Tensor:
         """The layer's input [B, T, D], learned places added where it has any.
 
-        Raises UserError: the segment is longer than the places.
+        Raises UserError: the segment is longer than the places; where its length
+        is not known before, tf.errors.InvalidArgumentError when it runs.
         """
         if self.r_emb is None:
             return h
         length, rows = sizes(h)[1], self.config.max_positions
-        if isinstance(length, int) and length > rows:
-            raise UserError(
-                f"a segment of {length} tokens is longer than the {rows} "
-                "places that the model learned (`max_positions`); take a "
-                "shorter one"
+        if isinstance(length, int):
+            if length > rows:
+                raise UserError(
+                    f"a segment of {length} tokens is longer than the {rows} "
+                    "places that the model learned (`max_positions`); take a "
+                    "shorter one"
+                )
+        else:  # a slice from before the table would be added everywhere
+            check = tf.debugging.assert_less_equal(
+                length, rows, "a segment is longer than `max_positions`"
             )
+            with tf.control_dependencies([check]):
+                length = tf.identity(length)
         table = tf.convert_to_tensor(self.r_emb)[rows - length :]
         return h + tf.cast(table, h.dtype)
 

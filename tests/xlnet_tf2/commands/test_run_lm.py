@@ -262,6 +262,10 @@ def test_wrong_input_is_one_line(data, tmp_path):
             [word, model, "--vary_length", "--use_tpu"],
             "vary_length makes shapes",
         ),
+        (
+            [word, model, "--vary_length", "--encoding=per_layer"],
+            "up to 165 tokens, .* learns 150 places: .* --max_positions=165",
+        ),
     ]
     found = in_one_process(
         "for case in json.loads(sys.argv[1]):\n"

@@ -54,6 +54,15 @@ def test_the_last_places_are_those_of_a_short_segment():
     np.testing.assert_array_equal(found[1], 1.0 + table[4:])
     with pytest.raises(UserError, match="8 tokens is longer than the 7 places"):
         layer.with_positions(tf.ones([1, 8, 6]))
+    any_length = tf.function(
+        layer.with_positions,
+        input_signature=[tf.TensorSpec([None, None, 6])],
+        autograph=False,
+    )
+    np.testing.assert_array_equal(any_length(tf.ones([2, 3, 6])), found)
+    for length in (8, 14):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is longer"):
+            any_length(tf.ones([1, length, 6]))
     bare = CausalLayer(config())
     bare.build([None, None, 6])
     x = tf.ones([1, 8, 6])
