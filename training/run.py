@@ -121,7 +121,9 @@ class TrainingRun:
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
-        self._record(request.must_match or {}, request.flags or {})
+        record = self._record(request.must_match or {}, request.flags or {})
+        for line in record(write=False):
+            self.say(f"note: {line}")
         notes = [*request.notes, *begin_anew(s), *s.notes]
         notes += remake(learner, options, request.input_fn, s.start_step)
         dataset, spec = distribute(
@@ -142,6 +144,7 @@ class TrainingRun:
             self.evaluator = EvaluatorRunner(s, make, self.say)
         self.log = None
         if s.chief:
+            record()  # what is refused until here leaves no trace
             self.log = LossLog(options.model_dir, s.start_step)
             write_config(options.model_dir, objective)
             if request.begin:
@@ -162,7 +165,8 @@ class TrainingRun:
         )
         self.began = time.monotonic()
 
-    def _record(self, must_match: dict, flags: dict) -> None:
+    def _record(self, must_match: dict, flags: dict) -> Callable:
+        """`run_record.update` of this start."""
         s, options = self.state, self.options
         o, objective = options.strategy, s.learner.objective
         must = {"seed": o.seed, "head": objective.name} | must_match
@@ -186,16 +190,15 @@ class TrainingRun:
             ),
             "versions": run_record.versions(),
         }
-        warnings = run_record.update(
+        return functools.partial(
+            run_record.update,
             options.model_dir,
             flags,
             must,
             should,
             resuming=s.start_step > 0,
-            write=s.chief,
+            trains=s.start_step < options.train_steps,
         )
-        for line in warnings:
-            self.say(f"note: {line}")
 
     @contextlib.contextmanager
     def going(self) -> Iterator[orbit.Controller]:

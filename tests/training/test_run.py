@@ -309,6 +309,38 @@ def test_a_finished_run_started_again_changes_nothing(one_replica):
     assert not any(line.startswith("cost:") for line in lines)
 
 
+def test_a_start_that_trains_nothing_does_not_rewrite_what_trained(tmp_path):
+    """`training.compare` takes flags for those that gave the losses."""
+
+    def start(flags, **changes):
+        options = toy.run_options(tmp_path, iterations=2, **changes)
+        loop.train(
+            toy.ToyObjective(),
+            toy.input_fn,
+            options,
+            flags=flags,
+            say=lambda line: None,
+        )
+
+    def read():
+        record = json.loads((tmp_path / "run.json").read_text())
+        return record["flags"], len(record["starts"])
+
+    start({"rate": 1}, train_steps=3)
+    with pytest.raises(UserError, match="give --mem_len=0"):
+        start(
+            {"rate": 2},
+            train_steps=5,
+            min_batch_size=4,
+            batch_size_warmup_tokens=9,
+        )
+    assert read() == ({"rate": 1}, 1)
+    start({"rate": 3}, train_steps=3)
+    assert read() == ({"rate": 1}, 2)
+    start({"rate": 4}, train_steps=4)
+    assert read() == ({"rate": 4}, 3)
+
+
 def planted_nan(params):
     def plant(i, batch):
         bad = tf.where(i == 8, float("nan"), 1.0)

@@ -79,9 +79,12 @@ def update(
     should_match: dict,
     resuming: bool,
     write: bool = True,
+    trains: bool = True,
 ) -> list[str]:
     """Checks this start against the last one and adds it to `run.json`.
 
+    A start that trains no step (`trains`) leaves the flags and settings as they
+    are, with which the weights were made. Without `write` it only checks.
     Where a field of `should_match` changes, a resumed run goes on, but not bit
     for bit. Returns warnings, one line each; one of them where nothing could be
     checked. Raises UserError: a field of `must_match` changed; lists wanted and
@@ -110,6 +113,8 @@ def update(
             warnings.append(
                 f"{line}: the run continues, but not bit for bit as before"
             )
+    if not write:
+        return warnings
     start = {
         "time": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
         "command": sys.argv,
@@ -118,14 +123,15 @@ def update(
         "git_revision": git_revision(),
         "versions": versions(),
     }
-    record = {
+    values = {
         "flags": flags,
         "must_match": must_match,
         "should_match": should_match,
-        "starts": [*record.get("starts", []), start],
     }
-    if write:
-        files.write_json(path, record)
+    if not trains:
+        values |= {name: record[name] for name in values if name in record}
+    starts = [*record.get("starts", []), start]
+    files.write_json(path, values | {"starts": starts})
     return warnings
 
 
