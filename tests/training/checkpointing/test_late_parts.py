@@ -123,6 +123,18 @@ def test_a_mean_is_of_the_updates_that_are_asked_for(tmp_path):
     assert _train(folder, 9, three)[0].step == 9
 
 
+def test_a_mean_of_a_version_that_did_not_save_its_beginning_goes_on(tmp_path):
+    three = dataclasses.replace(OPTIMIZER, average_last=3)
+    options = toy.run_options(tmp_path, train_steps=6, optimizer=three)
+    state = open_run(toy.ToyObjective(), options)
+    del state.learner.optimizer.state.mean_begin
+    state.learner.optimizer.step.assign(4)
+    state.checkpoints.save(4)
+    again = open_run(toy.ToyObjective(), options)
+    assert again.start_step == 4 and not again.notes
+    assert int(again.learner.optimizer.averages.mean_begin) == 3
+
+
 def _open_in_float16(run):
     options = toy.run_options(run, train_steps=6)
     options = options.replace(
