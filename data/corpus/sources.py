@@ -52,15 +52,18 @@ def find(pattern: str, weights: str = "") -> tuple[Source, ...]:
     owner: dict[str, str] = {}
     for name, part in _split(pattern):
         for path in _match(part):
-            if owner.setdefault(path, name) != name:
+            # `a.txt` and `./a.txt` are one file.
+            key = path if files.is_remote(path) else os.path.abspath(path)
+            if key not in owner:
+                paths_of.setdefault(name, []).append(path)
+            if owner.setdefault(key, name) != name:
                 raise UserError(
-                    f"--input_glob: {path} is of two sources, {owner[path]} "
+                    f"--input_glob: {path} is of two sources, {owner[key]} "
                     f"and {name}; give patterns that share no file"
                 )
-            paths_of.setdefault(name, []).append(path)
     weight_of = _weights(weights, list(paths_of))
     return tuple(
-        Source(name, tuple(dict.fromkeys(paths)), weight_of.get(name, 1.0))
+        Source(name, tuple(paths), weight_of.get(name, 1.0))
         for name, paths in paths_of.items()
     )
 
@@ -116,6 +119,12 @@ def _split(pattern: str) -> list[tuple[str, str]]:
 
 
 def _match(pattern: str) -> list[str]:
+    if files.is_remote(pattern) and "**" in pattern:
+        # `tf.io.gfile` reads that as one star.
+        raise UserError(
+            f"--input_glob={pattern}: `**` is for folders of this machine; "
+            "give one pattern per depth, such as 'gs://b/*.txt,gs://b/*/*.txt'"
+        )
     if files.exists(pattern) and not os.path.isdir(pattern):
         return [pattern]  # its name may have signs of a pattern
     if files.is_remote(pattern):
@@ -123,7 +132,8 @@ def _match(pattern: str) -> list[str]:
 
         paths = tf.io.gfile.glob(pattern)
     else:
-        paths = [p for p in glob.glob(pattern) if os.path.isfile(p)]
+        matches = glob.glob(pattern, recursive=True)
+        paths = [p for p in dict.fromkeys(matches) if os.path.isfile(p)]
     if not paths:
         raise UserError(
             f"--input_glob={pattern} matches no file; give a path or a quoted "

@@ -33,10 +33,28 @@ def test_names_weights_and_files(folder):
     assert documents.list_files("w=wiki/*.txt,b=books/x.txt") == [*wiki, *books]
 
 
+def test_two_stars_are_folders_of_any_depth(folder):
+    deep = folder / "wiki" / "c" / "d" / "e.txt"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("text\n")
+    wanted = ["wiki/a.txt", "wiki/b.txt", "wiki/c/d/e.txt"]
+    assert documents.list_files("wiki/**/*.txt") == wanted
+
+
+def test_a_file_of_two_spellings_is_read_once(folder):
+    pattern = f"wiki/a.txt,./wiki/a.txt,{folder}/wiki/*.txt,wiki/../wiki/b.txt"
+    assert documents.list_files(pattern) == [
+        "wiki/a.txt",
+        f"{folder}/wiki/b.txt",
+    ]
+
+
 @pytest.mark.parametrize(
     "pattern,weights,message",
     [
         ("", "", "is empty"),
+        ("gs://b/**/*.txt", "", "for folders of this machine"),
+        ("w=wiki/*,b=./wiki/a.txt", "", "./wiki/a.txt is of two sources"),
         ("w=", "", "no pattern behind"),
         ("w=nowhere/*", "", "--input_glob=nowhere/. matches no file"),
         ("w=wiki/*,books/*", "", r"books/\* has no name and others have"),
