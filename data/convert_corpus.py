@@ -199,6 +199,8 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
                 begun = False
                 continue
             paragraph_sentences = sentences(paragraph)
+            if not paragraph_sentences:
+                continue  # an empty line would end the document
             end = f" {EOP}\n" if options.paragraphs else "\n"
             out.write("\n".join(paragraph_sentences) + end)
             begun = True

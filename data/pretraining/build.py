@@ -147,6 +147,7 @@ class TwoSegments(BuildLayout):
 
     def finish(self, manifest, log):
         build_report.check_empty(manifest, self.options)
+        build_report.check_targets(manifest)
         rows = self.options.materialize_batches
         if rows:
             log(f"writing batches of {rows} rows")

@@ -7,6 +7,7 @@ from data.pretraining.sampling.token_stream import MAX_WORD_PIECES
 
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01
+_CHANCE = 3  # standard deviations, as of independent targets
 _LEFT_OUT = ("short", "symbols", "duplicate", "weight")
 
 
@@ -26,6 +27,20 @@ def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
         f"is filled up to whole lanes of {size} segments; in another folder "
         "take fewer --segments_per_lane or more --block_megabytes, or continue "
         f"here with --max_empty_share={min(share + 0.01, 1):.2f}"
+    )
+
+
+def check_targets(manifest: PretrainingManifest) -> None:
+    """UserError where no train record has a target: nothing can be learnt."""
+    if any(f.targets for f in manifest.files if f.split == "train"):
+        return
+    options = manifest.options
+    raise UserError(
+        f"no train record has a target: --mask_alpha={options['mask_alpha']} and "
+        f"--mask_beta={options['mask_beta']} want "
+        f"{manifest.target_rates('train')[0]:.2g} of the tokens, and there are "
+        f"{manifest.counts['train_tokens']}; in another folder take a smaller "
+        "--mask_alpha or more text"
     )
 
 
@@ -97,10 +112,13 @@ def _report_split(manifest: PretrainingManifest, split: str, log) -> None:
         f"{rate_line(manifest, split)}, in {manifest.num_predict} slots"
     )
     wanted, reached = manifest.target_rates(split)
+    tokens = sum(f.tokens for f in manifest.files if f.split == split)
     if (
         split == "train"
         and reached is not None
         and reached < wanted * (1 - _LOSS)
+        # Few targets miss their mean by chance, however many slots they have.
+        and (wanted - reached) * tokens > _CHANCE * (wanted * tokens) ** 0.5
     ):
         log(
             f"{1 - reached / wanted:.1%} of the targets are lost: "

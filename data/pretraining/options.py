@@ -188,6 +188,12 @@ class BuildOptions:
         )
 
     def _check_choices(self) -> None:
+        require(
+            not self.bi_data or self.materialize_batches % 2 == 0,
+            "--materialize_batches must be even: half of a batch's rows are "
+            f"backward, received {self.materialize_batches}; give another "
+            "number or --nobi_data",
+        )
         if self.sampler == "original":
             size = self.perm_size or self.reuse_len
             parts = (self.reuse_len, self.seq_len - self.reuse_len)

@@ -155,6 +155,13 @@ def _page(**fields):
     return json.dumps(index) + "\n" + json.dumps(fields) + "\n"
 
 
+def test_a_line_of_white_space_in_html_ends_no_article(tmp_path):
+    lines = ["<doc>", "T", "", "One.", "&nbsp;", "&#8203; Two.", "</doc>", ""]
+    data = "\n".join(lines).encode()
+    found = convert(tmp_path, data, "wikiextractor", "wiki_03")
+    assert found == (1, "One.\n\u200b Two.\n\n")
+
+
 def test_wikipedias_dumps_of_the_search_index(tmp_path):
     """Two articles, a talk page and an empty one, as the dumps hold them."""
     path = tmp_path / "simplewiki-20260101-cirrussearch-content.json.gz"

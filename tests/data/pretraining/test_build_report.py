@@ -2,6 +2,7 @@
 
 import pytest
 
+from common.errors import UserError
 from tests.helpers.runs import builds
 
 
@@ -21,3 +22,22 @@ def test_the_report_gives_rates_and_empty_records(folder, capsys):
     assert "are lost" not in text
     builds.run(folder, "few", quiet=False, num_predict=4)
     assert "of the targets are lost: --num_predict=4" in capsys.readouterr().out
+
+
+def test_data_without_a_target_are_refused(folder):
+    with pytest.raises(UserError, match="no train record has a target: --mask"):
+        builds.run(folder, "none", mask_alpha=1_000_000_000)
+
+
+def test_chance_is_not_called_a_lack_of_slots(folder, capsys):
+    (folder / "few.txt").write_text("the tower .\n\na lamp\n\nthe gate\n")
+    few = {"input_glob": str(folder / "few.txt"), "max_empty_share": 1.0}
+    lost = 0
+    for seed in range(5):
+        manifest = builds.run(
+            folder, f"few{seed}", quiet=False, seed=seed, **few
+        )
+        wanted, reached = manifest.target_rates("train")
+        lost += reached < 0.99 * wanted
+    assert lost  # of so few tokens
+    assert "are lost" not in capsys.readouterr().out

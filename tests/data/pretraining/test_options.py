@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
         ({"span_unit": "char"}, "--span_unit must be one of"),
         ({"mask_beta": 6}, "--mask_beta must lie"),
         ({"dev_fraction": 1.0}, "--dev_fraction"),
+        ({"materialize_batches": 7}, "must be even: .*received 7"),
         ({"sampler": "original", "perm_size": 9}, "divides both parts"),
     ],
 )
