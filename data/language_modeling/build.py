@@ -195,6 +195,8 @@ def _given(options: LMDataOptions) -> lm_vocabulary.Vocabulary | None:
         for name in _SAID
         if getattr(options, name) != getattr(vocabulary, name)
     ]
+    if options.unknown == "error" and vocabulary.unk_id is not None:
+        wrong.append(f"unknown: wanted error, found {vocabulary.unknown}")
     if wrong:
         raise UserError(
             f"--vocab_file={path} reads text in another way: "

@@ -133,6 +133,7 @@ class LMDataOptions:
     def __post_init__(self) -> None:
         check(self)
         check_factory(self)
+        self._check_counting()
         self._fill()
         require(
             8 <= self.record_tokens <= 1 << 16 and self.record_tokens % 8 == 0,
@@ -140,6 +141,36 @@ class LMDataOptions:
             f"{self.record_tokens}",
         )
         self._check_inputs()
+
+    def _check_counting(self) -> None:
+        """Refuses what says how a vocabulary is counted where none is."""
+        is_byte = (self.unit or DEFAULTS[self.dataset].unit) == "byte"
+        given = self.vocab_file or (
+            "the vocabulary of lm1b"
+            if self.dataset == "lm1b" and self.unit in (None, "word")
+            else ""
+        )
+        limits = {"min_count": self.min_count, "max_symbols": self.max_symbols}
+        said = [name for name, value in limits.items() if value]
+        require(
+            not (said and is_byte and not given),
+            f"--{''.join(said[:1])} is not for --unit=byte: bytes that were left "
+            "out could not be said, there is no <unk>; leave it out",
+        )
+        said += ["vocab_from"] * (self.vocab_from is not None)
+        require(
+            not (said and given),
+            f"--{''.join(said[:1])} says how a vocabulary is counted, and {given} "
+            "is given: leave one of the two out",
+        )
+        default = type(self).held_out_size
+        require(
+            self.dataset in ("enwik8", "text8")
+            or self.held_out_size == default,
+            "--held_out_size is for --dataset=enwik8 and text8, whose one file "
+            f"is cut; --dataset={self.dataset} has files of its splits: leave "
+            "it out",
+        )
 
     def _fill(self) -> None:
         """What was not said is the data set's own, or the unit's."""
@@ -182,6 +213,12 @@ class LMDataOptions:
                 self.vocab_file.endswith(".model"),
                 "--unit=piece needs --vocab_file=NAME.model: make one with "
                 "`python -m data.train_sentencepiece`",
+            )
+            require(
+                self.unknown == "unk",
+                "--unknown=error is not for --unit=piece: a SentencePiece file "
+                "has <unk>; train one with --byte_fallback, which knows every "
+                "character",
             )
         if self.dataset in ("enwik8", "text8"):
             require(

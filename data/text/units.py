@@ -32,10 +32,19 @@ class UnknownSymbolError(UserError):
 
     def __init__(self, symbol: str, where: str = ""):
         self.symbol = symbol
-        super().__init__(
-            f"{where}{symbol!r} is not in the vocabulary, which has no <unk>; "
+        advice = (
             "add <unk> to a list that was given, or count the vocabulary with "
             "--unknown=unk or from all splits (--vocab_from=all)"
+        )
+        # No word has a blank.
+        if symbol.startswith("byte ") and len(symbol) > 5:
+            advice = (
+                "take all 256 bytes (--vocab_from=fixed), or those of all splits "
+                "(--vocab_from=all)"
+            )
+        super().__init__(
+            f"{where}{symbol!r} is not in the vocabulary, which has no <unk>; "
+            f"{advice}"
         )
 
 

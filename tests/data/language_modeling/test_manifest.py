@@ -65,6 +65,13 @@ def test_foreign_vocabularies_are_refused_by_hash(tmp_path):
             vocab_file=other.vocabulary_path(),
             lower_case=True,
         )
+    with pytest.raises(UserError, match="unknown: wanted error, found unk"):
+        run(
+            tmp_path,
+            "given3",
+            vocab_file=other.vocabulary_path(),
+            unknown="error",
+        )
 
 
 def test_kinds_of_data_are_told_apart(tmp_path):

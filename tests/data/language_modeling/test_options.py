@@ -42,6 +42,16 @@ def test_what_was_not_said_is_the_data_sets_or_the_units(options, wanted):
         (text, {"vocab_from": "fixed"}, "--vocab_from=fixed is for --unit=b"),
         (text, {"record_tokens": 1 << 17}, "multiple of 8 in 8..65536"),
         (text, {"seed": -1}, "--seed must be >= 0"),
+        (text, {"vocab_file": "v", "min_count": 2}, "--min_count says .*v is"),
+        (text, {"vocab_file": "v", "max_symbols": 2}, "--max_symbols says how"),
+        (text, {"vocab_file": "v", "vocab_from": "all"}, "--vocab_from says"),
+        (text, {"unit": "byte", "min_count": 2}, "--min_count is not for --u"),
+        (text, {"held_out_size": 3}, "--held_out_size is for --dataset=enwik8"),
+        (
+            text,
+            {"vocab_file": "a.model", "unknown": "error"},
+            "--unknown=error is not for --unit=piece",
+        ),
     ],
 )
 def test_what_excludes_each_other(make, values, message):
@@ -49,6 +59,10 @@ def test_what_excludes_each_other(make, values, message):
         make(**values)
     with pytest.raises(UserError, match="--dataset=enwik8 is cut at any byte"):
         official("enwik8", unit="char")
+    with pytest.raises(UserError, match="--max_symbols is not for --unit=byte"):
+        official("enwik8", max_symbols=9)
+    with pytest.raises(UserError, match="says .* the vocabulary of lm1b is"):
+        official("lm1b", max_symbols=9)
     with pytest.raises(UserError, match="and no --train_glob"):
         official("ptb", train_glob="x")
 

@@ -45,6 +45,10 @@ def test_a_symbol_without_a_number_is_named():
     error = units.UnknownSymbolError("dög", "f: line 2: ")
     assert error.symbol == "dög"
     assert str(error).startswith("f: line 2: 'dög' is not in the vocabulary")
+    assert "--unknown=unk" in str(error)
+    # Bytes have no <unk>, whatever --unknown says.
+    byte = str(units.UnknownSymbolError("byte 122"))
+    assert "--vocab_from=fixed" in byte and "--unknown" not in byte
 
 
 @pytest.mark.parametrize(
