@@ -1,8 +1,10 @@
-"""Text rules of ALBERT's and XLNet's tokenizers in transformers 5.
+"""Text rules of ALBERT's, XLNet's and BERT's tokenizers in transformers 5.
 
 Its classes take the pieces of a `tokenizer.json` or a `spiece.model` and put
 rules of their own around them; `tokenizer_config.json` says which. Here they
-are written into the file, so that whoever reads it has the same ids.
+are written into the file, so that whoever reads it has the same ids. BERT's
+class has its rules where that file says the case: its default, lower case,
+would spoil cased files that stand alone.
 """
 
 import base64
@@ -29,6 +31,13 @@ _NAMES = {
     "mask_token": "[MASK]",
 }
 _CLASSES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer"}
+_BERT = "BertTokenizer"
+# Settings of its class, their defaults, fields of its normalizer.
+_BERT_FIELDS = (
+    ("do_lower_case", True, "lowercase"),
+    ("strip_accents", None, "strip_accents"),
+    ("tokenize_chinese_chars", True, "handle_chinese_chars"),
+)
 
 
 def is_albert(path: str) -> bool:
@@ -43,13 +52,23 @@ def is_albert(path: str) -> bool:
 
 def class_of(config: Mapping, model_type: object) -> str:
     """The class of a folder's tokenizer, "" where nothing says it."""
-    name = config.get("tokenizer_class") or _CLASSES.get(str(model_type), "")
+    of_type = _CLASSES | {"bert": _BERT}
+    name = config.get("tokenizer_class") or of_type.get(str(model_type), "")
     return str(name).removesuffix("Fast")
 
 
 def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
     """Puts a class's rules, where it has some, into a `tokenizer.json`."""
     model = value.get("model")
+    rule = value.get("normalizer")
+    if kind == _BERT and isinstance(rule, dict):
+        if rule.get("type") == "BertNormalizer":
+            value["normalizer"] = rule | {
+                field: config.get(name, default)
+                for name, default, field in _BERT_FIELDS
+                if name in config or "do_lower_case" in config
+            }
+        return
     if kind not in _CLASSES.values() or not isinstance(model, dict):
         return
     if isinstance(model.get("vocab"), list):

@@ -96,6 +96,55 @@ def test_files_of_version_4_get_the_rules_of_their_class(
     assert open_tokenizer(path).encode("A b ") == plain
 
 
+@pytest.mark.parametrize(
+    "said,wanted",
+    [
+        # As `AutoTokenizer` of transformers 5.23 cuts it, by class or type.
+        ({}, "the cafe 漢 京"),
+        ({"do_lower_case": True}, "the cafe 漢 京"),
+        ({"do_lower_case": False}, "The [UNK] 漢 京"),
+        ({"strip_accents": False}, "the [UNK] 漢 京"),
+        ({"tokenize_chinese_chars": False}, "the cafe [UNK]"),
+        ({"do_lower_case": False, "strip_accents": True}, "The Cafe"),
+    ],
+)
+def test_what_berts_class_is_told_counts_in_a_tokenizer_json(
+    tmp_path, said, wanted
+):
+    source = tmp_path / "source"
+    source.mkdir()
+    vocab = released.wordpiece_folder(source)
+    with open(vocab, "a") as f:
+        f.write("The\nCafe\n")
+    content = vocabulary.read(vocab).content
+    wanted = wanted.replace("The Cafe", "The Cafe 漢 京")
+    for name in ("BertTokenizer", "BertTokenizerFast", ""):
+        folder = tmp_path / f"folder{name}"
+        folder.mkdir()
+        (folder / "tokenizer.json").write_bytes(content)
+        config = said | ({"tokenizer_class": name} if name else {})
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        (folder / "config.json").write_text('{"model_type": "bert"}')
+        tokenizer = open_tokenizer(str(folder / "tokenizer.json"))
+        pieces = tokenizer.encode_pieces("The Café 漢京")
+        assert " ".join(pieces) == wanted, name
+        if not said:
+            assert tokenizer.vocabulary.content == content
+    # What is not said is the class's where the case is.
+    rules = json.loads(content)
+    rules["normalizer"]["handle_chinese_chars"] = False
+    (folder / "tokenizer.json").write_text(json.dumps(rules))
+    rule = _rules(folder / "tokenizer.json")["normalizer"]
+    chinese = "do_lower_case" in said
+    assert rule["handle_chinese_chars"] is chinese
+    (folder / "tokenizer.json").write_bytes(content)
+    # A class that takes the file as it is.
+    config = said | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    as_it_is = vocabulary.read(str(folder / "tokenizer.json"))
+    assert as_it_is.content == content
+
+
 def test_a_class_is_a_name():
     """A `config.json` may hold a list in its place."""
     assert unigram_rules.class_of({}, "albert") == "AlbertTokenizer"
