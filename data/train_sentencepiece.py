@@ -73,7 +73,7 @@ class Sentences:
         ):
             for block in corpus_plan.plan_blocks(path, BLOCK_BYTES):
                 for document in corpus.documents(
-                    reader.read(block), block, "text"
+                    reader.read(block), block, options.text_field
                 ):
                     yield from self._normalised(document.lines)
 
@@ -323,6 +323,7 @@ def main() -> None:
     options = flag_values.build(SentencePieceOptions, text=text_said)
     summary = train(options)
     records = os.path.join(os.path.dirname(options.model_prefix), "records")
+    field = f"--text_field={options.text_field}"
     print(
         f"{options.model_prefix}.model: {summary['vocab_size']} "
         f"{summary['model_type']} pieces from {summary['sentences']} "
@@ -334,6 +335,7 @@ def main() -> None:
                 f"--input_glob={options.input_glob}",
                 f"--spiece_model_file={options.model_prefix}.model",
                 f"--output_dir={records}",
+                *([field] if options.text_field != "text" else []),
             ]
         )
     )

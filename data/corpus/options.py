@@ -89,8 +89,8 @@ class SentencePieceOptions:
 
     input_glob: str = setting(
         REQUIRED,
-        "Text files to learn from: one sentence per line, plain or .gz; "
-        "comma-separated globs.",
+        "Text files to learn from: one sentence per line, or .jsonl, plain or "
+        ".gz; comma-separated globs.",
     )
     model_prefix: str = setting(
         REQUIRED, "Output prefix: writes PREFIX.model and PREFIX.vocab."
@@ -113,7 +113,9 @@ class SentencePieceOptions:
         "Sample so many sentences to learn from; 0 takes all.",
         bounds=">= 0",
     )
-    seed: int = setting(0, "Seed of the sample of sentences.")
+    seed: int = setting(
+        0, "Seed of the sample of sentences.", bounds="[0, 4294967295]"
+    )
     num_unused: int = setting(
         0,
         "Of --vocab_size, pieces <unused0>, ... for symbols added later.",
@@ -127,6 +129,9 @@ class SentencePieceOptions:
         "Threads that train. The file is the same wherever their number is;"
         " another number may give other unigram pieces.",
         bounds=">= 1",
+    )
+    text_field: str = setting(
+        "text", "Field of JSONL files that holds the text."
     )
 
     def __post_init__(self) -> None:

@@ -116,7 +116,12 @@ class StreamManifest(Manifest):
             there = [s for s in SPLITS if any(f.split == s for f in self.files)]
             raise UserError(
                 f"{self.data_dir} has no {split} split, only "
-                f"{', '.join(there)}; build it with --{split}_glob"
+                f"{', '.join(there)}; "
+                + (
+                    f"build it with --{split}_glob"
+                    if split in SPLITS
+                    else "give one of these"
+                )
             )
         return split_files
 

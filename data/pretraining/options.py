@@ -289,7 +289,7 @@ class InspectOptions:
         32, "Rows and columns of the mask to print.", bounds=">= 0"
     )
     max_records: int = setting(
-        100000, "Records that the statistics read; 0 = all."
+        100000, "Records that the statistics read; 0 = all.", bounds=">= 0"
     )
 
     def __post_init__(self) -> None:

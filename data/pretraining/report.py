@@ -24,7 +24,11 @@ def read_records(
     manifest: PretrainingManifest, file: LaneFile, first: int, count: int
 ) -> dict[str, np.ndarray]:
     """Records of a file; UserError: it ends before or a checksum is wrong."""
-    path = os.path.join(manifest.data_dir, file.name)
+    return _read(manifest, file.name, first, count)
+
+
+def _read(manifest, name: str, first: int, count: int):
+    path = os.path.join(manifest.data_dir, name)
     with files.open_binary(path) as f:
         raw = manifest.format.read(f, path, first, count)
     bad = manifest.format.find_corrupt(raw)
@@ -33,15 +37,34 @@ def read_records(
     return manifest.format.decode(raw)
 
 
+def chosen_files(
+    manifest: PretrainingManifest, options: InspectOptions
+) -> list[LaneFile]:
+    """Files of the split, direction and pass that the options name.
+
+    Raises UserError where there are none.
+    """
+    chosen = manifest.select(
+        options.split, options.direction, options.pass_number
+    )
+    if chosen:
+        return chosen
+    splits = ", ".join(s for s in SPLITS if manifest.lanes(s))
+    directions = "forward, backward" if manifest.bi_data else "forward"
+    raise UserError(
+        f"{manifest.data_dir}: wanted --split={options.split} --direction="
+        f"{options.direction} --pass_number={options.pass_number}, found splits "
+        f"{splits}, directions {directions}, passes 0..{manifest.num_passes - 1}"
+    )
+
+
 def all_records(
     manifest: PretrainingManifest, options: InspectOptions
 ) -> Iterator[dict[str, np.ndarray]]:
     """Runs of records of one split, direction and pass."""
     left = options.max_records or 1 << 62
+    chosen = chosen_files(manifest, options)
     per_lane = manifest.segments_per_lane[options.split]
-    chosen = manifest.select(
-        options.split, options.direction, options.pass_number
-    )
     for file in chosen:
         total = file.lanes * per_lane
         for first in range(0, total, _READ):
@@ -60,6 +83,7 @@ def find_record(manifest: PretrainingManifest, options: InspectOptions):
 
     Raises UserError where there is no such lane or segment.
     """
+    chosen = chosen_files(manifest, options)
     per_lane = manifest.segments_per_lane[options.split]
     if options.segment >= per_lane:
         raise UserError(
@@ -67,9 +91,6 @@ def find_record(manifest: PretrainingManifest, options: InspectOptions):
             f"0..{per_lane - 1}"
         )
     lane = options.lane
-    chosen = manifest.select(
-        options.split, options.direction, options.pass_number
-    )
     for file in chosen:
         if lane < file.lanes:
             number = lane * per_lane + options.segment
@@ -132,9 +153,9 @@ def _tokenizer(manifest: PretrainingManifest, path: str) -> Tokenizer | None:
     digest = vocabulary.read(path).sha256
     if digest != manifest.spiece_sha256:
         raise UserError(
-            f"--spiece_model_file={path} is not the one of the data: wanted "
-            f"SHA-256 {manifest.spiece_sha256}, found {digest}; leave it out "
-            "where the data hold a copy"
+            f"vocabulary {path} is not the one of the data: wanted SHA-256 "
+            f"{manifest.spiece_sha256}, found {digest}; restore the copy in "
+            "--data_dir, and leave --spiece_model_file out where there is one"
         )
     return Tokenizer(path, manifest.text)
 
@@ -181,7 +202,11 @@ def _mask(row, target, pieces, size, real) -> list[str]:
 
 
 def check_directory(manifest: PretrainingManifest, log=print) -> int:
-    """Checks every record of every file; returns how many there are."""
+    """Checks every record of every file; returns how many there are.
+
+    Raises UserError: a file is damaged, or the vocabulary's copy another one.
+    """
+    _tokenizer(manifest, "")
     total = 0
     for file in manifest.files:
         path = os.path.join(manifest.data_dir, file.name)
@@ -203,6 +228,9 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
                 f"{path}: wanted SHA-256 {file.sha256}, found {digest}"
             )
         log(f"{file.name}: {file.lanes} lanes of {per_lane}: good")
+    for batches in manifest.batches:
+        total += _check_batches(manifest, batches)
+        log(f"{batches['name']}: {batches['records']} records: good")
     for split in SPLITS:
         if manifest.lanes(split):
             log(
@@ -210,6 +238,20 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
                 f"empty; {rate_line(manifest, split)}"
             )
     return total
+
+
+def _check_batches(manifest: PretrainingManifest, batches: dict) -> int:
+    """Checks a file of `--materialize_batches`; returns its records."""
+    name, total = batches["name"], batches["records"]
+    for first in range(0, total, _READ):
+        _read(manifest, name, first, min(_READ, total - first))
+    path = os.path.join(manifest.data_dir, name)
+    digest = files.sha256_of_file(path)
+    if digest == batches["sha256"]:
+        return total
+    raise UserError(
+        f"{path}: wanted SHA-256 {batches['sha256']}, found {digest}"
+    )
 
 
 def _check_records(manifest, row, path, first, per_lane) -> None:
@@ -253,7 +295,6 @@ class Statistics:
 
     def __init__(self, manifest: PretrainingManifest, options: InspectOptions):
         seq_len = manifest.seq_len
-        self.empty_share = manifest.empty_share(options.split)
         hot, real = np.zeros(seq_len), np.zeros(seq_len)
         self.span_lengths = np.zeros(seq_len + 1, np.int64)
         self.slots = np.zeros(manifest.num_predict + 1, np.int64)
@@ -276,6 +317,7 @@ class Statistics:
             ends = row["input_ids"] == manifest.symbols.eod
             if options.direction == "forward":
                 running = _add_documents(ends, part, running, lengths)
+        self.empty_share = manifest.empty_share(options.split)
         self.rate = hot / np.maximum(real, 1)
         self.real = real
         self.document_lengths = np.asarray(lengths, np.int64)

@@ -205,6 +205,15 @@ def test_no_text(tmp_path):
         command.train(options(empty, tmp_path))
 
 
+def test_the_field_of_jsonl_is_the_builders(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"body": "a b\\n c ", "text": 3}\n{"body": "d"}\n')
+    found = command.Sentences(options(path, tmp_path, text_field="body"))
+    assert list(found) == ["a b", "c", "d"]
+    with pytest.raises(UserError, match="line 1: wanted .* field 'text'"):
+        list(command.Sentences(options(path, tmp_path)))
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -212,6 +221,8 @@ def test_no_text(tmp_path):
         ({"model_type": "word"}, "--model_type must be one of"),
         ({"character_coverage": 0.1}, "--character_coverage must be in"),
         ({"input_sentence_size": -1}, "--input_sentence_size"),
+        ({"seed": -1}, "--seed must be in"),
+        ({"seed": 1 << 32}, "--seed must be in"),
     ],
 )
 def test_bad_options(text, tmp_path, changes, message):

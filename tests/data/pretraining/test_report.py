@@ -59,6 +59,45 @@ def test_check(manifest):
     assert total == sum(f.lanes for f in manifest.files) * 5
 
 
+def _flip(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def test_batches_and_the_vocabularys_copy_are_checked(folder):
+    manifest = builds.run(folder, "batches", materialize_batches=6)
+    total = record_report.check_directory(manifest, lambda line: None)
+    lanes = sum(f.lanes for f in manifest.files) * 5
+    assert total == lanes + manifest.batches[0]["records"]
+    path = folder / "batches" / manifest.batches[0]["name"]
+    _flip(path, 2 * manifest.format.record_size + 100)
+    with pytest.raises(UserError, match="batches6-pass0.tfrecord: record 2: "):
+        record_report.check_directory(manifest, lambda line: None)
+    _flip(path, 2 * manifest.format.record_size + 100)
+    (folder / "batches" / "spiece.json").unlink()
+    _flip(folder / "batches" / "spiece.model", 40)
+    with pytest.raises(UserError, match="not the one of the data"):
+        record_report.check_directory(manifest, lambda line: None)
+
+
+@pytest.mark.parametrize("mode", ["record", "statistics"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"split": "valid"}, {"split": "dev"}, {"pass_number": 1}],
+)
+def test_a_choice_without_records_is_one_line(manifest, mode, changes):
+    show = {
+        "record": record_report.describe_record,
+        "statistics": record_report.describe_statistics,
+    }[mode]
+    options = InspectOptions(manifest.data_dir, mode, **changes)
+    with pytest.raises(UserError, match="found splits train, .* passes 0..0"):
+        show(manifest, options)
+    with pytest.raises(UserError, match="--max_records must be >= 0"):
+        InspectOptions(manifest.data_dir, mode, max_records=-1)
+
+
 def test_statistics(manifest, folder):
     options = InspectOptions(manifest.data_dir, "statistics")
     found = record_report.Statistics(manifest, options)
