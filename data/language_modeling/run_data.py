@@ -97,11 +97,16 @@ class StreamData:
             self.vocabulary.require(known, where)
 
     def copy_vocabulary(self, model_dir: str) -> None:
-        """So that generation and export find it beside the checkpoint."""
+        """So that generation and export find it beside the checkpoint.
+
+        What is there of a run that died before its first checkpoint goes.
+        """
         source = self.manifest.vocabulary_path()
         target = os.path.join(model_dir, os.path.basename(source))
-        if not files.exists(target):
-            self.vocabulary.save(target)
+        content = files.read_bytes(source)
+        if not files.exists(target) or files.read_bytes(target) != content:
+            with files.atomic_open(target) as f:
+                f.write(content)
 
     def baselines(self) -> dict[str, float]:
         """Losses, in nats per token, of models that know nothing."""

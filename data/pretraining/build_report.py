@@ -83,6 +83,13 @@ def report(manifest: PretrainingManifest, log) -> None:
     for split in SPLITS:
         if manifest.lanes(split):
             _report_split(manifest, split, log)
+    share = manifest.options["dev_fraction"]
+    if share and not manifest.has_dev():
+        log(
+            f"dev: none of the documents was drawn by --dev_fraction={share}: "
+            "nothing is held out; in another folder give a larger share, "
+            "another --seed or more text"
+        )
     long = counts["train_tokens_of_long_words"] / counts["train_tokens"]
     if long > 0.5:
         log(

@@ -11,6 +11,7 @@ import os
 from common import files, locks
 from common.errors import UserError
 from common.process import workers
+from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
 from data.records import build_plan
 from data.records.build_plan import read_json, remove
@@ -49,8 +50,8 @@ def build(layout: BuildLayout, log=print) -> Manifest:
             layout.check(summaries)
         except corpus.CorpusError:
             # Mended files are other files: what was built is of no use then.
-            remove(folder, "*.json")
-            remove(folder, _RECORDS)
+            for pattern in ("*.json", _RECORDS, vocabulary.FILE_NAME):
+                remove(folder, pattern)
             raise
         hashes = _text_hashes(summaries)
         manifest = layout.make_manifest(plan, summaries, hashes)

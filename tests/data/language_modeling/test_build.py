@@ -112,6 +112,23 @@ def test_wrong_input_is_one_line(tmp_path, changes, message):
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+def test_a_build_of_pieces_that_fails_leaves_no_file(tmp_path, spiece_model):
+    """So that the same command builds the mended text."""
+    path = tmp_path / "mended.txt"
+    path.write_bytes(b"the cat\n\xff sat\n")
+    changes = {
+        "train_glob": str(path),
+        "vocab_file": spiece_model,
+        "texts": {},
+    }
+    with pytest.raises(UserError, match="line 2: not UTF-8"):
+        run(tmp_path, **changes)
+    left = [p.name for p in (tmp_path / "out").iterdir()]
+    assert [name for name in left if not name.startswith(".")] == []
+    path.write_bytes(b"the cat\nsat\n")
+    assert run(tmp_path, **changes).counts["train"]["lines"] == 2
+
+
 def test_what_cannot_be_said_is_found_in_its_file(tmp_path):
     """Several files are one block; a line of JSON has several of text."""
     names = {

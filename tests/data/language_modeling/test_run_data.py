@@ -48,6 +48,11 @@ def test_a_models_vocabulary_is_that_of_the_data(data, tmp_path):
     before = os.stat(path).st_mtime_ns
     data.copy_vocabulary(str(tmp_path))
     assert os.stat(path).st_mtime_ns == before
+    # Of a run on other data that died before its first checkpoint.
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"the"', b'"THE"'))
+    data.copy_vocabulary(str(tmp_path))
+    assert path.read_bytes() == content
 
 
 def test_what_a_resumed_run_must_match(data, tmp_path):

@@ -24,6 +24,14 @@ def test_the_report_gives_rates_and_empty_records(folder, capsys):
     assert "of the targets are lost: --num_predict=4" in capsys.readouterr().out
 
 
+def test_a_dev_split_without_documents_is_said(folder, capsys):
+    builds.run(folder, "no_dev", quiet=False, dev_fraction=1e-9)
+    said = capsys.readouterr().out
+    assert (
+        "dev: none of the documents was drawn by --dev_fraction=1e-09" in said
+    )
+
+
 def test_data_without_a_target_are_refused(folder):
     with pytest.raises(UserError, match="no train record has a target: --mask"):
         builds.run(folder, "none", mask_alpha=1_000_000_000)
