@@ -91,6 +91,10 @@ class ReleasedTokenizer:
             )
         self.symbols = self._read_symbols()
         words = word_cache.word_rules(self.rules)
+        rule = self.package.normalizer
+        if words and words.simple_only and rule is not None:
+            if not word_cache.keeps_simple(rule.normalize_str):
+                words = None
         self._words = words and word_cache.WordCache(self._cut, words)
 
     def _decoder(self, kinds):

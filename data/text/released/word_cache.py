@@ -23,9 +23,11 @@ from common.process import workers
 _MOST_WORDS = 1 << 18
 _MOST_CHARS = 1 << 23
 _TOGETHER = 256  # words that are cut in one text
-# Without marks, which go along with the character before them.
+# Without marks, which go along with the character before them, and control
+# characters: tables drop them, and the package counts none that is dropped
+# before any character stays. So all places behind them lag.
 _SIMPLE = re.compile(
-    "[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u205e]*"
+    "[\\t\\n\\r -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u205e]*"
 )
 # Normalizers that rewrite each simple character for itself.
 _BY_CHARACTER = {"NFKD", "StripAccents", "Lowercase", "Precompiled", "Replace"}
@@ -44,6 +46,12 @@ class WordRules(NamedTuple):
     leading: bool = False  # a word takes the blank before it
     # only texts of ASCII, Latin letters and punctuation are
     simple_only: bool = False
+
+
+def keeps_simple(normalize: Callable[[str], str]) -> bool:
+    """Whether a normalizer drops no character of simple texts."""
+    points = map(chr, range(0x2060))
+    return all(map(normalize, filter(_SIMPLE.fullmatch, points)))
 
 
 def word_rules(rules: dict) -> WordRules | None:
@@ -111,7 +119,9 @@ class WordCache:
     def able(self, text: str) -> bool:
         """Whether a text's words are apart."""
         if not self._leading:
-            if not self._simple_only or text.isascii():
+            if not self._simple_only:
+                return True
+            if text.isascii() and text.isprintable():
                 return True
             return _SIMPLE.fullmatch(text) is not None
         # Other white space and runs of blanks are cut by what is around them.

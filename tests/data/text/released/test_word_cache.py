@@ -60,6 +60,17 @@ def test_pieces_are_those_of_whole_texts(path):
 
 
 @pytest.mark.long
+def test_control_characters_move_no_other_words(tmp_path):
+    """The package does not count what a table drops at a text's start."""
+    path = released.albert(tmp_path, released.USER_DEFINED)
+    plain = ["the river", "de boats,", "a\tthe\nriver\r\nboats"]
+    lines = ["\x01\x02\x03the", "\x7f\x0e", "[SEP]\x1f\x1f\x1fa", *plain]
+    check(opening.open_tokenizer(path), lines)
+    check(opening.open_tokenizer(path), lines[::-1])
+    assert word_cache.keeps_simple(str.upper)
+    assert not word_cache.keeps_simple(lambda char: char.strip("x"))
+
+
 def test_a_full_cache_is_dropped(path, monkeypatch):
     monkeypatch.setattr(word_cache, "_MOST_WORDS", 40)
     tokenizer = opening.open_tokenizer(path)
