@@ -25,10 +25,12 @@ def plan_corpus(
     files as fit. Files that are cut elsewhere between documents give the same
     runs. Plain files are cut by seeking, gzipped ones are read through once.
     After `longest` blocks (1 = at once) a run ends where any line does. No part
-    of a run is empty. Raises UserError: a file that cannot be read.
+    of a run is empty. Raises UserError: a file that cannot be read, or is packed
+    by another program than gzip.
     """
     cutter = _Cutter(block_bytes, longest)
     for path in paths:
+        corpus.check_packing(path)
         if path.endswith(".gz"):
             cutter.add_stream(path)
         else:

@@ -26,6 +26,7 @@ from data.corpus.options import JSON_ENDINGS
 
 LONGEST_DOCUMENT = 4  # blocks
 LONGEST_LINE = 1 << 29  # bytes; a packed file may unpack to any length
+_OTHER_PACKED = (".bz2", ".xz", ".zip", ".zst")
 
 
 class CorpusError(UserError):
@@ -66,8 +67,25 @@ def is_jsonl(path: str) -> bool:
     return path.removesuffix(".gz").endswith(JSON_ENDINGS)
 
 
+def check_packing(path: str) -> None:
+    """Raises CorpusError: a name says that the file is packed by no gzip.
+
+    Its bytes would pass for text where any bytes do (`--unit=byte`).
+    """
+    ending = next((e for e in _OTHER_PACKED if path.endswith(e)), "")
+    if ending:
+        raise CorpusError(
+            f"{path}: wanted plain text or .gz, found {ending}; unpack the file, "
+            "or pack it with gzip"
+        )
+
+
 def open_text(path: str) -> IO[bytes]:
-    """Opens a plain or gzipped file for reading its bytes."""
+    """Opens a plain or gzipped file for reading its bytes.
+
+    Raises CorpusError as `check_packing`.
+    """
+    check_packing(path)
     if not path.endswith(".gz"):
         return files.open_binary(path)
     remote = files.is_remote(path)

@@ -6,9 +6,23 @@ import pathlib
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from data.corpus import corpus_plan
 from data.corpus import documents as corpus
 from tests.helpers.runs import builds
+
+
+@pytest.mark.parametrize("ending", [".bz2", ".xz", ".zip", ".zst"])
+def test_files_of_other_packers_are_refused_by_name(tmp_path, ending):
+    """Their bytes would be text of `--unit=byte`."""
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(b"BZh9 packed\n")
+    for read in (
+        lambda: corpus_plan.plan_corpus([str(path)], 1000),
+        lambda: corpus.open_text(str(path)),
+    ):
+        with pytest.raises(UserError, match="wanted plain text or .gz, found"):
+            read()
 
 
 @pytest.mark.parametrize("name", ["text", "gzip", "jsonl"])
