@@ -19,15 +19,26 @@ from data.text.opening import AnyTokenizer
 
 MODULES = "modules.json"
 _LENGTH = "sentence_bert_config.json"
+_TOKENIZER = "tokenizer_config.json"
 _PROMPTS = "config_sentence_transformers.json"
 _CASED = "The QUICK Brown FOX Jumps"  # cut otherwise in small letters
 _ENCODER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
-# Members of the pooling's file that are set -> our names.
+# How one vector is made: "pooling_mode" of the pooling's file since version 6
+# of the other program. Before it one of these members was true.
+_POOLINGS = ("cls", "mean", "max")
+_MODE = "pooling_mode"
 _MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
+# Members of `_LENGTH` that say what the encoder gives -> what is made here.
+_OUTPUTS = {
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+}
+_STATES = {"method": "forward", "method_output_name": "last_hidden_state"}
+_MOST = 1 << 31  # a tokenizer without a length has a larger number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,29 +86,69 @@ def read(folder: str, tokenizer: AnyTokenizer) -> SentenceFolder | None:
             f"{_NORMALIZE}, found {', '.join(kinds) or 'none'}; give --pooling "
             "to make vectors of the encoder alone"
         )
-    where = _inside(folder, path, str(modules[1].get("path", "")))
-    modes = [
-        name
-        for name, value in _json(where, dict).items()
-        if name.startswith("pooling_mode_") and value is True
-    ]
-    if len(modes) != 1 or modes[0] not in _MODES:
-        raise UserError(
-            f"{where}: wanted one of {', '.join(_MODES)} to be true, found "
-            f"{', '.join(modes) or 'none'}; give --pooling to make vectors of "
-            "the encoder alone"
-        )
+    pooling = _pooling(_inside(folder, path, str(modules[1].get("path", ""))))
+    _check_outputs(os.path.join(folder, _LENGTH))
     _check_texts(folder, tokenizer)
-    return SentenceFolder(_MODES[modes[0]], len(kinds) == 3, longest(folder))
+    return SentenceFolder(pooling, len(kinds) == 3, longest(folder))
+
+
+def _pooling(path: str) -> str:
+    """What the file of the pooling says, of either form."""
+    about = _json(path, dict)
+    if about.get(_MODE) is None:
+        found = [
+            name
+            for name, value in about.items()
+            if name.startswith(f"{_MODE}_") and value is True
+        ]
+        wanted = f"one of {', '.join(_MODES)} to be true"
+    else:
+        found = about[_MODE]
+        found = found if isinstance(found, list) else [found]
+        wanted = f"{_MODE} to be one of {', '.join(_POOLINGS)}"
+    names = [_MODES.get(str(name), name) for name in found]
+    if len(names) != 1 or names[0] not in _POOLINGS:
+        raise UserError(
+            f"{path}: wanted {wanted}, found "
+            f"{', '.join(map(str, found))[:80] or 'none'}; give --pooling to "
+            "make vectors of the encoder alone"
+        )
+    return names[0]
+
+
+def _check_outputs(path: str) -> None:
+    """UserError: the encoder's part gives other vectors than its last layer."""
+    about = _settings(path)
+    states = about.get("modality_config")
+    states = states.get("text", {}) if isinstance(states, dict) else {}
+    wanted = _OUTPUTS | {"modality_config": _STATES, "processing_kwargs": {}}
+    for name, usual in wanted.items():
+        value = states if name == "modality_config" else about.get(name)
+        if value and value != usual:
+            raise UserError(
+                f"{path}: {name}: wanted {usual or 'none'}, found "
+                f"{str(value)[:80]}; give --pooling to make vectors of the "
+                "encoder alone"
+            )
 
 
 def longest(folder: str) -> int:
-    """Tokens of a row with CLS and SEP that a folder allows; 0 = any number."""
-    path = os.path.join(folder, _LENGTH)
-    length = _settings(path).get("max_seq_length") or 0
-    if type(length) is not int or not (length == 0 or 3 <= length < 1 << 31):
+    """Tokens of a row with CLS and SEP that a folder allows; 0 = any number.
+
+    Where `sentence_bert_config.json` does not say it, the tokenizer of a
+    sentence-transformers folder does.
+    """
+    path, name = os.path.join(folder, _LENGTH), "max_seq_length"
+    length = _settings(path).get(name)
+    if not length and files.exists(os.path.join(folder, MODULES)):
+        path, name = os.path.join(folder, _TOKENIZER), "model_max_length"
+        length = _settings(path).get(name)
+        if isinstance(length, int | float) and length >= _MOST:
+            return 0
+    length = length or 0
+    if type(length) is not int or not (length == 0 or 3 <= length < _MOST):
         raise UserError(
-            f"{path}: max_seq_length: wanted a number of tokens, at least 3 "
+            f"{path}: {name}: wanted a number of tokens, at least 3 "
             f"(a piece beside CLS and SEP), found {str(length)[:20]!r}"
         )
     return length

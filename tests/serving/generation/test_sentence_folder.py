@@ -63,6 +63,65 @@ def test_vectors(tmp_path, mode, wanted, normalize):
     np.testing.assert_allclose(rule.vector(STATES), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [("cls", [3, 0]), ("mean", [2, 2]), ("max", [3, 4]), (["max"], [3, 4])],
+)
+def test_the_form_of_version_6(tmp_path, mode, wanted):
+    """One member says the mode; the length is the tokenizer's."""
+    members = {"embedding_dimension": 2, "include_prompt": True}
+    folder = _write(tmp_path, PARTS[:2], None, pooling_mode=mode, **members)
+    about = {
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {
+                "method": "forward",
+                "method_output_name": "last_hidden_state",
+            }
+        },
+        "module_output_name": "token_embeddings",
+    }
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps(about))
+    assert sentence_folder.read(folder, CASED).max_seq_length == 0
+    for length, read in ((17, 17), (int(1e30), 0), (1e30, 0)):
+        about = {"model_max_length": length}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(about))
+        rule = sentence_folder.read(folder, CASED)
+        assert rule.max_seq_length == read
+    np.testing.assert_allclose(rule.vector(STATES), wanted, rtol=1e-6)
+
+
+def test_the_tokenizer_s_length_is_that_of_sentences_alone(tmp_path):
+    about = json.dumps({"model_max_length": 17})
+    (tmp_path / "tokenizer_config.json").write_text(about)
+    assert sentence_folder.longest(str(tmp_path)) == 0
+    folder = _write(tmp_path, length=11, pooling_mode="mean")
+    assert sentence_folder.longest(folder) == 11
+    _write_about(tmp_path, max_seq_length=None)
+    assert sentence_folder.longest(folder) == 17
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("transformer_task", "fill-mask"),
+        ("module_output_name", "sentence_embedding"),
+        ("modality_config", {"text": {"method_output_name": "pooler_output"}}),
+        ("processing_kwargs", {"text": {"max_length": 7}}),
+    ],
+)
+def test_other_outputs_of_the_encoder_are_refused(tmp_path, name, value):
+    folder = _write(tmp_path, pooling_mode="mean")
+    _write_about(tmp_path, **{name: value})
+    with pytest.raises(UserError, match=f"{name}: wanted .*--pooling"):
+        sentence_folder.read(folder, CASED)
+
+
+def _write_about(folder, **members):
+    path = folder / "sentence_bert_config.json"
+    path.write_text(json.dumps(members))
+
+
 def test_a_folder_without_modules_says_nothing(tmp_path):
     assert sentence_folder.read(str(tmp_path), CASED) is None
 
@@ -73,6 +132,9 @@ def test_a_folder_without_modules_says_nothing(tmp_path):
         (("Transformer", "Pooling", "Dense"), {}, "found .*Dense"),
         (PARTS, {}, "found none"),
         (PARTS, {"pooling_mode_weightedmean_tokens": True}, "weightedmean"),
+        (PARTS, {"pooling_mode": "lasttoken"}, "mean, max, found lasttoken"),
+        (PARTS, {"pooling_mode": ["cls", "mean"]}, "found cls, mean"),
+        (PARTS, {"pooling_mode": 3}, "found 3"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path, parts, modes, words):
