@@ -33,7 +33,7 @@ def require(condition: Any, message: str) -> None:
 
 def plain_name(path: str, flag: str = "output_file") -> None:
     """Requires a name that no reader takes for that of a packed file."""
-    ending = next((e for e in PACKED if path.endswith(e)), "")
+    ending = next((e for e in PACKED if path.lower().endswith(e)), "")
     require(
         not ending, f"--{flag} is written plain: give a name without {ending}"
     )

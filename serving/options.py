@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from common.checks import distinct, require, weights
+from common.checks import distinct, plain_name, require, weights
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting
@@ -13,6 +13,8 @@ from training.run_options import EXPORT_PRECISIONS
 # Tasks of exports that no fine-tuning makes.
 EMBEDDING = "embedding"
 LANGUAGE_MODEL = ("lm", "pretraining")
+# Readers take files of these names for tables.
+_TABLES = (".csv", ".tsv")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +81,12 @@ class PredictOptions:
         require(
             bool(self.text) != bool(self.input_file),
             "give one of --text and --input_file",
+        )
+        plain_name(self.output_file)
+        require(
+            not self.output_file.lower().endswith(_TABLES),
+            f"--output_file={self.output_file} holds a JSON object per line, "
+            "no table: give a name that ends in .jsonl",
         )
 
 

@@ -51,8 +51,14 @@ def answer(model: SavedModel, options: PredictOptions) -> None:
 
 def predict_file(model: SavedModel, options: PredictOptions) -> int:
     """Predicts a file; returns the number of rows answered by this call."""
-    if not os.path.isfile(options.input_file):
+    if not os.path.exists(options.input_file):
         raise UserError(f"--input_file={options.input_file} does not exist")
+    if not os.path.isfile(options.input_file):
+        raise UserError(
+            f"--input_file={options.input_file}: wanted a file, which a run "
+            "that goes on reads again, found a folder, a pipe or a device; "
+            "write the rows into a file"
+        )
     source = input_rows.read_rows(model.inputs(RAW), model.description, options)
     if not options.output_file:
         for answer in predict_rows(model, source, options):
@@ -115,8 +121,9 @@ def predict_rows(
         for i, row in enumerate(chunk):
             try:
                 if row.inputs is None:
-                    hint = "correct the row or give --skip_bad_rows"
-                    raise UserError(f"{row.problem}; {hint}")
+                    hint = "; correct the row or give --skip_bad_rows"
+                    hint = "" if options.skip_bad_rows else hint
+                    raise UserError(f"{row.problem}{hint}")
                 good.append((i, _checked(model, row, options.max_chars)))
             except UserError as e:
                 if not options.skip_bad_rows:

@@ -133,7 +133,11 @@ def choose(options, windows, found: Candidates, paragraph):
     text = slot(text, "")
     first = slot(first, 0)
     last = first + tf.strings.length(text, "UTF8_CHAR")
-    probability = tf.nn.softmax(starts + ends)
+    # A list without an answer holds "", which has all of the probability.
+    first_or_there = there | tf.equal(slots[:, :, 0], 0)
+    probability = tf.nn.softmax(
+        tf.where(first_or_there, starts + ends, -float("inf"))
+    )
     answers = {
         "nbest_text": text,
         "nbest_start": first,

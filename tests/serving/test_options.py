@@ -148,3 +148,19 @@ def test_exports_take_what_their_task_has():
     for task in ("", "embedding"):
         made = ExportOptions("model", task, precision="mixed_bfloat16")
         assert made.precision == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.jsonl.gz", "written plain: give a name without .gz"),
+        ("a.JSONL.XZ", "written plain: give a name without .xz"),
+        ("a.csv", "a JSON object per line, no table: .* ends in .jsonl"),
+        ("a.TSV", "a JSON object per line, no table"),
+    ],
+)
+def test_answers_are_not_named_as_what_they_are_not(name, words):
+    with pytest.raises(UserError, match=words):
+        PredictOptions("model", ("text",), output_file=name)
+    for right in ("", "a.jsonl", "a.json", "answers"):
+        PredictOptions("model", ("text",), output_file=right)

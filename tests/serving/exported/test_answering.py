@@ -133,6 +133,17 @@ def test_bad_rows_are_answered_in_place(tmp_path):
     found = answers(tmp_path)
     assert [a.get("length") for a in found] == [1, None, None, 3, None]
     assert "in.txt:2" in found[1]["error"] and "NUL" in found[2]["error"]
+    (tmp_path / "in.jsonl").write_text("[1]\n")
+    chosen = options(
+        tmp_path,
+        "in.jsonl",
+        skip_bad_rows=True,
+        output_file=str(tmp_path / "o.jsonl"),
+    )
+    answering.predict_file(FakeModel(), chosen)
+    (found,) = answers(tmp_path, "o.jsonl")
+    # The flag is given: nobody is told to give it.
+    assert found["error"].endswith("wanted a JSON object, found list")
 
 
 def test_formats(tmp_path):
@@ -170,6 +181,9 @@ def test_errors(tmp_path):
         answering.predict_file(FakeModel(), options(tmp_path))
     with pytest.raises(UserError, match="does not exist"):
         answering.predict_file(FakeModel(), options(tmp_path, "none.txt"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="wanted a file, .* found a folder, a"):
+        answering.predict_file(FakeModel(), options(tmp_path, "pipe"))
     with pytest.raises(UserError, match="give one of --text"):
         PredictOptions("model")
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.vocabularies.text_settings import TextSettings
+from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import predictions
 from data.text.graph.graph_tokenizer import GraphTokenizer
 from serving.signatures import graph_features, span_answers
@@ -149,4 +150,6 @@ def test_no_beam_that_may_answer_gives_empty_answers():
     _, answers = answers_of("ab", beams_of((1, 0, 0.0, 0.0)), best=2)
     assert answers["nbest_text"].tolist() == [b"", b""]
     assert (answers["answer_start"], answers["answer_end"]) == (0, 0)
-    assert answers["nbest_probability"].tolist() == [0.5, 0.5]
+    assert answers["nbest_probability"].tolist() == [1.0, 0.0]
+    nbest, _ = predictions.answer_question("ab", [], SquadDataOptions())
+    assert [entry["probability"] for entry in nbest] == [1.0]
