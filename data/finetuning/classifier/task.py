@@ -1,6 +1,7 @@
 """Classification and regression: a label or a number per row of texts."""
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class ClassifierTask(Task):
         self._kept: dict = {}
         several = self.set.head == "multi_label"
         if several:
+            if line := ambiguous(self.set.labels, data.label_separator):
+                print(line)
             chosen = data.eval_split
             dev = chosen if chosen in DEV_SPLITS else DEV_SPLITS[0]
             self.find_dev_data(self.set.path(dev))
@@ -265,6 +268,18 @@ class ClassifierTask(Task):
         data = hash_examples(self.train.examples) if self.train else ""
         trained_on = {"task": self.set.name, "train_data": data}
         return super().must_match() | trained_on
+
+
+def ambiguous(labels: Sequence[str], separator: str) -> str:
+    """A line about the first label that holds the separator, or ""."""
+    for label in labels:
+        if separator in label:
+            return (
+                f"note: the label {label!r} holds --label_separator="
+                f"{separator!r}, which predictions and exports write between "
+                "labels: train with another one to tell them apart"
+            )
+    return ""
 
 
 def check_trained(name: str, trained: TaskSpec) -> None:

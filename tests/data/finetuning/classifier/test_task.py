@@ -8,7 +8,7 @@ from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier import glue
-from data.finetuning.classifier.task import check_trained
+from data.finetuning.classifier.task import ambiguous, check_trained
 from tests.helpers.runs import classifier as run_classifier
 from tests.helpers.runs.classifier import CONFIG, make_options
 
@@ -26,6 +26,13 @@ def test_a_model_reads_its_task_or_a_table(name):
 def test_another_official_task_is_refused():
     with pytest.raises(UserError, match="--task_name=cola: .* for sst-2; leav"):
         check_trained("cola", trained())
+
+
+def test_a_label_that_holds_the_separator_is_told():
+    assert not ambiguous(("a", "b c"), "|")
+    line = ambiguous(("a", "b|c"), "|")
+    assert "'b|c' holds --label_separator='|'" in line
+    assert not ambiguous(("a", "b|c"), ";")
 
 
 @pytest.mark.long
