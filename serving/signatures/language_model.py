@@ -177,9 +177,11 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
         )
     weights = tf.cast(weights, tf.float32)[:, part]
     total = tf.einsum("btd,bt->bd", hidden[:, part], weights)
-    count = tf.maximum(tf.reduce_sum(weights, 1, keepdims=True), 1.0)
+    count = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1]
+    # A text may have no pieces: as in `serving.embed` it has the vector of CLS.
+    mean = tf.where(count > 0.0, total / tf.maximum(count, 1.0), hidden[:, cls])
     return {
-        "embedding": total / count,
+        "embedding": mean,
         "cls": hidden[:, cls],
         "num_tokens": features.lengths,
         "truncated": features.truncated,

@@ -56,7 +56,7 @@ def read_race(
 
 
 def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
-    """The questions of one passage; some files hold several JSON lines."""
+    """The questions of one passage, which a file holds as a JSON object."""
     before = bad.count
     text = task_readers.read_text(path, bad)
     if bad.count > before:

@@ -78,6 +78,10 @@ def test_the_vector_of_a_text_is_the_mean_of_its_pieces():
             found["embedding"][row], output[:-2].mean(0), atol=2e-5
         )
         np.testing.assert_allclose(found["cls"][row], output[-1], atol=2e-5)
+    # Without pieces it is CLS, as in `serving.embed`, and not zeros.
+    found = _embed(context, tf.constant(["", "ab"]))
+    np.testing.assert_array_equal(found["embedding"][0], found["cls"][0])
+    assert np.abs(found["embedding"][0]).max() > 0.0
 
 
 def test_streamed_signatures_equal_one_long_call():
