@@ -29,6 +29,8 @@ from serving.options import PredictOptions
 from serving.saved_model import RAW, SavedModel
 
 _PROGRESS_SECONDS = 2.0
+# Of the record of a run: which rows it answers with an error.
+_SKIPPED = "skip_bad_rows or max_chars"
 
 
 def answer(model: SavedModel, options: PredictOptions) -> None:
@@ -205,6 +207,7 @@ def _identity(model: SavedModel, options: PredictOptions) -> dict:
         "label_column": options.label_column,
         "key_column": options.key_column,
         "has_header": options.has_header,
+        _SKIPPED: options.max_chars if options.skip_bad_rows else None,
     }
 
 
@@ -228,6 +231,11 @@ def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
         files.write_json(record, identity)
         return 0
     progress = files.read_json_object(record, f"remove {partial} to start over")
+    if progress.get(_SKIPPED) is None:
+        # No answer is an error so far: these flags may get another value.
+        progress[_SKIPPED] = identity[_SKIPPED]
+        if progress == identity:
+            files.write_json(record, identity)
     if progress != identity:
         wrong = [k for k in identity if progress.get(k) != identity[k]]
         raise UserError(

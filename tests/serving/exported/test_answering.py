@@ -68,6 +68,30 @@ def test_another_input_does_not_go_on(tmp_path):
         answering.predict_file(FakeModel(), options(tmp_path))
 
 
+def test_rows_that_were_skipped_are_not_left_out_silently(tmp_path):
+    """A run without --skip_bad_rows may go on with it, not the other way."""
+    (tmp_path / "in.txt").write_text("a\nb\nc\nxxxx\nb\nb\nd\n" + "\0\n")
+    short = {"max_chars": 3}
+    with pytest.raises(UserError, match="in.txt:4: .* at most 3"):
+        answering.predict_file(FakeModel(), options(tmp_path, **short))
+    skipping = options(tmp_path, **short, skip_bad_rows=True)
+
+    class Killed(FakeModel):
+        def __call__(self, inputs):
+            if inputs["text"] == ["d"]:
+                raise KeyboardInterrupt
+            return super().__call__(inputs)
+
+    with pytest.raises(KeyboardInterrupt):
+        answering.predict_file(Killed(), skipping)
+    for other in (short, {"skip_bad_rows": True, "max_chars": 9}, {}):
+        with pytest.raises(UserError, match="different: skip_bad_rows or max"):
+            answering.predict_file(FakeModel(), options(tmp_path, **other))
+    answering.predict_file(FakeModel(), skipping)
+    lengths = [a.get("length") for a in answers(tmp_path)]
+    assert lengths == [1, 1, 1, None, 1, 1, 1, None]
+
+
 def test_a_failed_command_leaves_nothing_in_the_way(tmp_path):
     """Where no row was answered; not even what a killed one left."""
     partial = tmp_path / "out.jsonl.partial"
