@@ -107,8 +107,9 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _sorted_by(line: str) -> str:
-    return line.lstrip(f"{_VALUE}-:'\"` ").casefold()
+def _sorted_by(line: str) -> tuple[str, str]:
+    # The line itself, too: equal beginnings have an order of their own.
+    return line.lstrip(f"{_VALUE}-:'\"` ").casefold(), line
 
 
 def _code(line: str) -> str:

@@ -18,6 +18,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns, find_name
+from serving.exported.rows import finite
 from serving.options import PredictOptions
 
 _TABLES = (".csv", ".tsv")
@@ -212,7 +213,7 @@ class _Reader:
         for row in rows:
             if layout is None:
                 names = [f.strip() for f in row.fields]
-                header = self._is_header(names)
+                header = self._is_header(row.where, names)
                 layout = (
                     self._by_name(row.where, names)
                     if header
@@ -222,10 +223,13 @@ class _Reader:
                     continue
             yield self._row(row.where, row.fields, layout)
 
-    def _is_header(self, names: list[str]) -> bool:
+    def _is_header(self, where: str, names: list[str]) -> bool:
         if self.options.has_header is not None:
             return self.options.has_header
-        return self._text_names(names) is not None
+        if self._text_names(names) is not None:
+            return True
+        table_columns.refuse_names(where, names, self.texts or self.names)
+        return False
 
     def _text_names(self, names: list[str]) -> list[str] | None:
         """The columns of the texts, if these are names of columns."""
@@ -407,7 +411,7 @@ class _Reader:
             texts[-1] = list(values[layout.texts[-1] :])
         known = {}
         if layout.key is not None:
-            known["key"] = values[layout.key]
+            known["key"] = finite(values[layout.key])
         if layout.label is not None:
-            known["true_label"] = values[layout.label]
+            known["true_label"] = finite(values[layout.label])
         return InputRow(where, dict(zip(self.names, texts, strict=True)), known)

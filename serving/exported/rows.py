@@ -1,5 +1,6 @@
 """Batched outputs of a signature -> one JSON object per example."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -42,6 +43,13 @@ def format_row(
             cell = dict(zip(labels, cell, strict=True))
         result[name] = cell
     return result
+
+
+def finite(value):
+    """A value that an answer repeats; JSON has no infinity and no NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def plain(value):

@@ -126,7 +126,7 @@ def _check_outputs(path: str) -> None:
         value = states if name == "modality_config" else about.get(name)
         if value and value != usual:
             raise UserError(
-                f"{path}: {name}: wanted {usual or 'none'}, found "
+                f"{path}: the encoder's {name}: wanted {usual or 'none'}, found "
                 f"{str(value)[:80]}; give --pooling to make vectors of the "
                 "encoder alone"
             )

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from common import files
 from common.errors import UserError
@@ -24,6 +24,22 @@ TEXT_NAME = re.compile(
 )
 LABEL_NAMES = ("label", "labels", "score", "gold_label", "class")
 KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
+
+
+def refuse_names(where: str, fields: list[str], wanted: Sequence[str]) -> None:
+    """UserError: a first row is a header, which would be answered as a row.
+
+    All its fields are names of columns, a text's among them, and it does not
+    name the texts that are wanted.
+    """
+    lower = [field.strip().lower() for field in fields]
+    texts = [name for name in lower if TEXT_NAME.fullmatch(name)]
+    if texts and not {*lower} - {*texts, *LABEL_NAMES, *KEY_NAMES}:
+        raise UserError(
+            f"{where}: the first row {fields[:20]} names columns, but not the "
+            f"texts {', '.join(wanted)}: give --text_columns, or "
+            "--nohas_header where it is a row"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

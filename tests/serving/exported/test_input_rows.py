@@ -332,3 +332,28 @@ def test_a_key_in_other_case_is_that_text(tmp_path, empty):
     if empty:
         found = [row.inputs for row in rows(path, trained)]
         assert found == [{"text_a": "x", "text_b": ""}] * 2
+
+
+def test_a_header_of_other_names_is_no_row(tmp_path):
+    """It was answered as the first row, and all others were one too late."""
+    fake = FakeModel("text_a", "text_b")
+    columns = {"text_columns": ["question", "sentence"]}
+    fake.description = {"labels": [], "data_options": columns}
+    path = tmp_path / "in.csv"
+    for header in ("premise,hypothesis", "id,Sentence", "Text 1,label"):
+        path.write_text(f"{header}\none,two\n")
+        with pytest.raises(UserError, match="csv:1: .* not the texts question"):
+            rows(path, fake)
+        assert len(rows(path, fake, has_header=False)) == 2
+    path.write_text("premise,hypothesis\none,two\n")
+    (row,) = rows(path, fake, text_columns=("premise", "hypothesis"))
+    assert row.inputs == {"text_a": "one", "text_b": "two"}
+    path.write_text("question,was it?\none,two\n")
+    assert len(rows(path, fake)) == 2
+
+
+def test_what_answers_repeat_is_json(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a", "id": NaN, "label": 1e400}\n')
+    (row,) = rows(path)
+    assert row.known == {"key": None, "true_label": None}

@@ -209,3 +209,24 @@ def test_a_missing_second_text_is_empty_where_training_allowed_it(tmp_path):
 def test_tagged_tokens_are_no_texts(tmp_path):
     with pytest.raises(UserError, match="run_tagger.py --do_predict"):
         predicted(tmp_path, "in.conllu", "1\tAda\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        (["text"], True),
+        ([" Premise ", "hypothesis"], True),
+        (["id", "sentence_2", "gold_label"], True),
+        (["id", "label"], False),
+        (["text", "other"], False),
+        ([""], False),
+        ([], False),
+    ],
+)
+def test_rows_of_names(fields, names):
+    wanted = ("question", "sentence")
+    if not names:
+        table_columns.refuse_names("a.csv:1", fields, wanted)
+        return
+    with pytest.raises(UserError, match="a.csv:1: .* texts question, sentence"):
+        table_columns.refuse_names("a.csv:1", fields, wanted)
