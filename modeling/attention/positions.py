@@ -176,31 +176,37 @@ def shift_at(
 
 
 def _shift_gather(scores, offsets, key_len):
-    """One gather forward; its gradient is one gather, too (no scatter)."""
+    """One gather forward; its gradient is one gather, too (no scatter).
+
+    Heads go last: a gather copies slice by slice, and one of N numbers takes
+    hardly longer than one of a single number.
+    """
     n, b, p, count = sizes(scores)
     rows = tf.range(b * p)[:, tf.newaxis]  # [B*P, 1]
     offsets = tf.reshape(offsets, [-1, 1])  # [B*P, 1]
+
+    def heads_last(x):
+        return tf.transpose(tf.reshape(x, [n, -1]))
+
+    def heads_first(x, width):
+        return tf.reshape(tf.transpose(x), [n, b, p, width])
 
     @tf.custom_gradient
     def shift(x):
         columns = tf.minimum(offsets + tf.range(key_len), count - 1)
         index = rows * count + columns  # [B*P, K]
-        x = tf.reshape(x, [n, b * p * count])
-        y = tf.gather(x, tf.reshape(index, [-1]), axis=1)
+        y = tf.gather(heads_last(x), tf.reshape(index, [-1]))
 
         def gradient(dy):
             columns = tf.range(count) - offsets  # [B*P, R]
             inside = (columns >= 0) & (columns < key_len)
-            # Column K is a zero that every place outside reads.
-            dy = tf.reshape(dy, [n, b * p, key_len])
-            dy = tf.pad(dy, [[0, 0], [0, 0], [0, 1]])
-            columns = tf.where(inside, columns, key_len)
-            index = rows * (key_len + 1) + columns  # [B*P, R]
-            dy = tf.reshape(dy, [n, b * p * (key_len + 1)])
-            dx = tf.gather(dy, tf.reshape(index, [-1]), axis=1)
-            return tf.reshape(dx, [n, b, p, count])
+            # The last row is the zeros that every place outside reads.
+            dy = tf.pad(heads_last(dy), [[0, 1], [0, 0]])
+            index = tf.where(inside, rows * key_len + columns, b * p * key_len)
+            dx = tf.gather(dy, tf.reshape(index, [-1]))
+            return heads_first(dx, count)
 
-        return tf.reshape(y, [n, b, p, key_len]), gradient
+        return heads_first(y, key_len), gradient
 
     return shift(scores)
 
