@@ -7,12 +7,14 @@
 # ag_news_csv/, imdb/, squad/, race/, lm/); those of imdb/, race/ and lm/ are
 # packed (.xz). Run again, it goes on where it stopped. OPTIONS is a study or its
 # file, PRETRAIN_FLAGS are added to the pretraining's, WORKERS jobs run at a
-# time, TASK_TEXTS are the tasks whose texts are read.
+# time, TASK_TEXTS are the tasks whose texts are read. RECIPE is that of the pretraining;
+# MORE_TEXT is added to --input_glob, SOURCE_WEIGHTS are those of the builder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?the folder of the public sets}" "${OUT:?a folder for the results}"
 : "${PYTHON:=python}" "${OPTIONS:=results}"
-: "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}"
+: "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}" "${RECIPE:=small_hours}"
+: "${MORE_TEXT:=}" "${SOURCE_WEIGHTS:=}"
 : "${TASK_TEXTS:=squad race imdb ag trec sst-2 cola sts-b rte mnli qnli qqp mrpc}"
 mkdir -p "$OUT/sets" "$OUT/text"
 DATA="$(cd "$DATA" && pwd)"
@@ -57,11 +59,12 @@ if [ ! -s "$OUT/spiece.model" ]; then
     --vocab_size=8000 --input_sentence_size=200000
 fi
 "$PYTHON" -m data.create_pretraining_data --output_dir="$OUT/records" \
-  --input_glob="novels=$OUT/novels.txt,wiki=$OUT/wikitext.txt,tasks=$OUT/text/*.txt" \
+  --input_glob="novels=$OUT/novels.txt,wiki=$OUT/wikitext.txt,tasks=$OUT/text/*.txt${MORE_TEXT:+,$MORE_TEXT}" \
+  --source_weights="$SOURCE_WEIGHTS" \
   --spiece_model_file="$OUT/spiece.model" --seq_len=128 --reuse_len=64 --bi_data \
   --dev_fraction=0.02 --mask_alpha=3 --max_span=1
 # shellcheck disable=SC2086 # several flags
-"$PYTHON" run_pretrain.py --recipe=small_hours --data_dir="$OUT/records" \
+"$PYTHON" run_pretrain.py --recipe="$RECIPE" --data_dir="$OUT/records" \
   --model_dir="$OUT/pretrain" --iterations=100 --save_steps=1000 \
   --eval_every=1000 --eval_steps=40 $PRETRAIN_FLAGS
 "$PYTHON" -m studies.run --study="$OPTIONS" --output_dir="$OUT/table" \

@@ -87,6 +87,26 @@ RECIPES = {
         {},
         "measured: docs/explanation/small_models.md",
     ),
+    # A multiple of 0.02 as above: that of BERT at D 768, times the root of 768 / D. The
+    # rate stays at its peak until the last fifth, so that a longer run can go on from
+    # any checkpoint before it.
+    "small_night": Recipe(
+        COMMAND,
+        _SMALL
+        | {
+            "n_layer": 6,
+            "d_model": 256,
+            "d_head": 64,
+            "d_inner": 1024,
+            "init_std": 0.04,
+            "train_steps": 36_000,
+            "warmup_steps": 500,
+            "decay_method": "wsd",
+            "decay_steps": 7200,
+        },
+        {},
+        "measured: docs/explanation/small_models.md",
+    ),
     "pretrain_large_v1": Recipe(COMMAND, _LARGE | _V1, _ASSUMED, "Table 7, v1"),
     # The second version gives no memory length.
     "pretrain_large_v2": Recipe(

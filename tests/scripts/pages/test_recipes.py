@@ -1,5 +1,6 @@
 """Recipe pages have the settings with which their cards' models were made."""
 
+import re
 import tomllib
 
 import pytest
@@ -94,6 +95,8 @@ def test_the_language_model_is_that_of_the_study():
 def test_xlnets_records_are_those_of_the_script():
     script = (ROOT / "scripts/results.sh").read_text(encoding="utf-8")
     script = " ".join(script.replace("\\\n", " ").split())
+    (default,) = re.findall(r"\$\{RECIPE:=(\w+)\}", script)
+    script = script.replace('"$RECIPE"', default)
     for text in ("create_pretraining_data", "run_pretrain.py --"):
         for name, value in command_of("xlnet", text).items():
             flag = f"--{name}" if value == "True" else f"--{name}={value}"

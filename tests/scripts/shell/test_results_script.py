@@ -89,6 +89,7 @@ def folders(tmp_path_factory):
     home = tmp_path_factory.mktemp("results")
     sets, out = home / "sets", home / "out"
     make_sets(sets)
+    (home / "more.txt").write_text("A document of its own.\n\n" * 40)
     (home / "tasks.toml").write_text(OPTIONS)
     return sets, out, home / "tasks.toml"
 
@@ -97,15 +98,19 @@ def results(folders):
     """Runs it; what it says."""
     sets, out, options = folders
     more = "--train_steps=4 --warmup_steps=1 --n_layer=1 --d_model=16 "
-    more += "--n_head=2 --d_head=8 --d_inner=24 --eval_steps=1 --save_steps=0"
+    more += "--n_head=2 --d_head=8 --d_inner=24 --eval_steps=1 --save_steps=0 "
+    more += "--decay_steps=2"
     where = {"DATA": sets, "OUT": out, "OPTIONS": options}
+    text = {"MORE_TEXT": f"more={out.parent}/more.txt"}
+    text |= {"SOURCE_WEIGHTS": "more=2", "RECIPE": "small_night"}
     done = subprocess.run(
         ["bash", "scripts/results.sh"],
         cwd=ROOT,
         env=os.environ
         | {name: str(path) for name, path in where.items()}
         | {"PYTHON": commands.python(), "PRETRAIN_FLAGS": more, "WORKERS": "1"}
-        | {"TASK_TEXTS": "trec"},
+        | {"TASK_TEXTS": "trec"}
+        | text,
         capture_output=True,
         text=True,
         timeout=1200,
@@ -124,7 +129,9 @@ def test_text_to_table_and_again(folders):
         assert sorted(cell["values"][start]) == ["0", "1"]
     assert (out / "text" / "trec.txt").read_text().count("\n\n") == 40
     config = json.loads((out / "pretrain" / "xlnet_config.json").read_text())
-    assert (config["n_layer"], config["init_std"]) == (1, 0.05)
+    assert (config["n_layer"], config["init_std"]) == (1, 0.04)
+    built = json.loads((out / "records" / "manifest.json").read_text())
+    assert built["sources"]["more"]["weight"] == 2
     first = (out / "table" / "table.md").read_text()
     weights = sorted((out / "pretrain").glob("*.index"))
     times = [path.stat().st_mtime_ns for path in weights]
