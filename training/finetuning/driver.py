@@ -158,7 +158,8 @@ class Driver:
         for path in paths:
             with graph_memory.released():
                 result = self._evaluated(name, path)
-            scores[path] = result.metrics[metric]
+            # Without one tag that is known there is no loss.
+            scores[path] = result.metrics.get(metric, math.nan)
             self.say(
                 f"{weights.name_in(self.home, path)} {name}: {metric} "
                 f"{scores[path]:.5g}"

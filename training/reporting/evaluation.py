@@ -78,8 +78,9 @@ class Evaluator:
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.
 
-        A metric that nothing counted for is left out. Raises UserError: no
-        example, or one that came twice, or none that counts for the loss.
+        A metric that nothing counted for is left out, such as the loss of tags
+        that a tagger does not know. Raises UserError: no example, or one that
+        came twice, or none that counts where the loss is all there is.
         """
         if self._memory:
             self._memory.clear()
@@ -94,7 +95,8 @@ class Evaluator:
             marks.append(time.perf_counter())
         if totals is None:
             raise UserError("the evaluation data hold no batch")
-        if self._names and not totals[0, 1] > 0:
+        alone = self._names and self._metric_fn is None
+        if alone and not totals[0, 1] > 0:
             raise UserError(
                 f"an evaluation of {len(rows)} batch(es) has no loss: wanted at "
                 "least one target (or example) that counts, found none; give "

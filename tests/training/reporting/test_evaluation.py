@@ -171,7 +171,7 @@ class Uncounted(toy.ToyObjective):
 
 
 def test_nothing_that_counts_is_no_loss_of_zero():
-    def evaluate(weight):
+    def evaluate(weight, metric_fn=None):
         objective = Uncounted(weight)
         return Evaluator(
             objective,
@@ -179,11 +179,14 @@ def test_nothing_that_counts_is_no_loss_of_zero():
             tf.distribute.get_strategy(),
             lambda params: toy.input_fn(params, STEPS),
             MEMORY_ROWS,
+            metric_fn=metric_fn,
         ).run()
 
     with pytest.raises(UserError, match=f"of {STEPS} batch.* found none") as e:
         evaluate(0.0)
     assert "\n" not in str(e.value)
+    # A task has metrics of its own: tags that were not known are misses.
+    assert evaluate(0.0, lambda result: {"f1": 0.0}).metrics == {"f1": 0.0}
     result = evaluate(1.0)
     assert sorted(result.metrics) == ["lm_loss", "loss", "perplexity"]
     assert result.counts["pairs"] == 0
