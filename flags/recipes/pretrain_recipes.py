@@ -87,9 +87,8 @@ RECIPES = {
         {},
         "measured: docs/explanation/small_models.md",
     ),
-    # A multiple of 0.02 as above: that of BERT at D 768, times the root of 768 / D. The
-    # rate stays at its peak until the last fifth, so that a longer run can go on from
-    # any checkpoint before it.
+    # 0.04 is BERT's 0.02 at D 768, times the root of 768 / D, rounded up. The rate stays
+    # at its peak until the last fifth.
     "small_night": Recipe(
         COMMAND,
         _SMALL

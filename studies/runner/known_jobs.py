@@ -55,9 +55,8 @@ def _row(home: str, places: dict[str, str]) -> dict:
         for name in (jobs.ATTEMPT, jobs.RESULT)
     )
     commands = attempt["commands"]
-    # Of two folders one of which is in the other, the inner one is told.
-    for name in sorted(places, key=lambda name: -len(places[name])):
-        begins = re.compile(rf"(?<==){re.escape(places[name])}(?=/|$)")
+    for name, place in places.items():
+        begins = re.compile(rf"(?<==){re.escape(place)}(?=/|$)")
         mark = f"{{{name}}}"
         commands = [[begins.sub(mark, w) for w in c] for c in commands]
     return {"commands": commands, "result": result}
