@@ -67,6 +67,7 @@ run "${CLASSIFIER[@]}" "${FEW[@]}" \
 
 say "7/7 a prediction from the SavedModel alone"
 TEXT="Solve the linear least-squares problem with bounds on the variables."
+rm -f "$OUT/prediction.jsonl" # an earlier run's: answers replace no file
 run -m serving.predict --saved_model_dir="$OUT/classifier/export" \
   --text="$TEXT" --output_file="$OUT/prediction.jsonl"
 

@@ -54,5 +54,6 @@ fi
 run "${TUNE[@]}"
 
 say "4/4 an answer from the SavedModel alone"
+rm -f "$OUT/prediction.jsonl" # an earlier run's: answers replace no file
 run -m serving.predict --saved_model_dir="$OUT/classifier/export" \
   --text="$TEXT" --output_file="$OUT/prediction.jsonl"
