@@ -36,7 +36,8 @@ InputFn = Callable[[dict], tf.data.Dataset]
 class TrainRequest:
     """What a training is asked for.
 
-    Raises UserError: averaging waits for evaluations, and there are none.
+    Raises UserError: averaging waits for losses of evaluations, and there are
+    none.
     """
 
     objective: Objective
@@ -65,6 +66,14 @@ class TrainRequest:
             raise UserError(
                 "--average_trigger counts evaluations, and nothing is "
                 "evaluated: wanted --mode=train_and_eval and held-out data"
+            )
+        # What evaluates in another way says itself what its loss is.
+        lossless = not (self.make_evaluator or self.objective.evaluates_loss)
+        if self.options.optimizer.average_trigger and lossless:
+            raise UserError(
+                "--average_trigger counts evaluations by their `loss`, and "
+                f"those of {self.objective.name} have none: leave it out, or "
+                "give --average_last or --ema_decay"
             )
 
 

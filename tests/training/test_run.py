@@ -65,6 +65,18 @@ def test_a_trigger_without_evaluations_is_refused(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_a_trigger_beside_evaluations_without_a_loss_is_refused(tmp_path):
+    """SQuAD's search beams only; before a step, not at the first evaluation."""
+    options = toy.run_options(tmp_path / "m", eval_every=4).replace(
+        optimizer=OptimizerOptions(average_trigger=3)
+    )
+    objective = toy.ToyObjective()
+    objective.evaluates_loss = False
+    with pytest.raises(UserError, match="those of pretraining have none"):
+        train(options, objective=objective, eval_input_fn=toy.input_fn)
+    assert not (tmp_path / "m").exists()
+
+
 def test_data_that_is_damaged_is_one_line_before_the_first_step(tmp_path):
     """A warm start reads batches, and so does a memory that is made again."""
 

@@ -9,6 +9,7 @@ import orbit
 import tensorflow as tf
 
 from common import files
+from common.errors import UserError
 from modeling.checkpoints.weights import LOG_NAME, read_log
 from training.checkpointing.best_checkpoint import BestCheckpoint
 from training.checkpointing.run_state import RunState
@@ -51,7 +52,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
             best = self._best and self._best.offer(metrics, step)
         self.history.append((step, metrics))
         trigger = run.learner.optimizer.averages.trigger
-        begins = trigger and trigger.note(step, metrics["loss"])
+        begins = trigger and trigger.note(step, _loss(metrics))
         if self._log:
             self._log.add(step, metrics)
         mark = " (best so far)" if best else ""
@@ -74,6 +75,17 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
             return 0
         options = self._run.options
         return self._log.since_best(options.best_metric, options.best_higher)
+
+
+def _loss(metrics: dict[str, float]) -> float:
+    """UserError: nothing that was evaluated had a loss."""
+    if "loss" not in metrics:
+        raise UserError(
+            "--average_trigger counts evaluations by their `loss`, and this "
+            f"one has {', '.join(sorted(metrics))} alone: leave it out, or "
+            "evaluate on data with known labels"
+        )
+    return metrics["loss"]
 
 
 def single_evaluator(input_fn, metric_fn):

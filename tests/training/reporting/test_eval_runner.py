@@ -7,9 +7,17 @@ import pytest
 from common.errors import UserError
 from tests.helpers.runs import toy
 from training import loop
+from training.reporting import eval_runner
 
 SAME_BEST = {2: (0.9, 0.5), 4: (0.5, 0.6), 6: (0.6, 0.4), 8: (0.7, 0.3)}
 OTHER_BEST = {2: (0.9, 0.5), 4: (0.5, 0.4), 6: (0.6, 0.3), 8: (0.7, 0.2)}
+
+
+def test_a_trigger_names_what_an_evaluation_without_a_loss_has():
+    """A tagger's, on a file of other tags alone."""
+    assert eval_runner._loss({"accuracy": 0.5, "loss": 0.25}) == 0.25
+    with pytest.raises(UserError, match="this one has accuracy, f1 alone"):
+        eval_runner._loss({"f1": 0.0, "accuracy": 0.0})
 
 
 def train(folder, numbers, metric, to, patience=3):
