@@ -23,6 +23,7 @@ OPTIMIZERS = {
     "stable_adamw": "training.optim.stable_adamw:StableAdamW",
 }
 MEMORY_CHECKPOINTS = ("exact", "recompute", "none")
+MOST_SEEDS = 2**31
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 
 
@@ -157,14 +158,18 @@ class StrategyOptions:
         "--num_core_per_host, else one_device.",
         choices=STRATEGIES,
     )
-    num_gpus: int = setting(-1, "GPUs to use; -1 = all there are.")
+    num_gpus: int = setting(
+        -1, "GPUs to use; -1 = all there are.", bounds=">= -1"
+    )
     all_reduce_alg: str | None = setting(
         None,
         "How gradients are added up.",
         choices=("nccl", "hierarchical_copy", "ring"),
     )
     num_virtual_replicas: int = setting(
-        0, "Split the CPU into so many replicas; for tests, it is not faster."
+        0,
+        "Split the CPU into so many replicas; for tests, it is not faster.",
+        bounds=">= 0",
     )
     tpu: str | None = setting(
         None, 'Name or grpc:// address of the TPU; "local" on a TPU VM.'
@@ -172,10 +177,14 @@ class StrategyOptions:
     tpu_zone: str | None = setting(None, "Zone of the TPU that --tpu names.")
     gcp_project: str | None = setting(None, "Project of the TPU.")
     num_hosts: int | None = setting(
-        None, "Hosts that are expected; the run stops when there are others."
+        None,
+        "Hosts that are expected; the run stops when there are others.",
+        bounds=">= 1",
     )
     num_core_per_host: int | None = setting(
-        None, "Replicas per host that are expected: TPU cores, or GPUs."
+        None,
+        "Replicas per host that are expected: TPU cores, or GPUs.",
+        bounds=">= 1",
     )
     worker_hosts: str | None = setting(
         None,
@@ -196,10 +205,12 @@ class StrategyOptions:
         "Deterministic operations; without them a resumed run is only close.",
     )
     intra_op_threads: int = setting(
-        0, "Threads of one operation; 0 leaves it to TensorFlow."
+        0,
+        "Threads of one operation; 0 leaves it to TensorFlow.",
+        bounds=">= 0",
     )
     inter_op_threads: int = setting(
-        0, "Operations at a time; 0 leaves it to TensorFlow."
+        0, "Operations at a time; 0 leaves it to TensorFlow.", bounds=">= 0"
     )
     seed: int = setting(
         0,

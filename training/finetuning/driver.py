@@ -60,6 +60,7 @@ class Driver:
     def run(self) -> Results:
         """Does what the options ask for; split -> metrics of the evaluation."""
         options = self.options
+        preflight.check_batches(options, self.objective)
         if options.dry_run:
             if options.do_train:
                 check_same_task(self.spec, self.home)
@@ -229,9 +230,7 @@ class Driver:
 
     def predict(self, checkpoint: checkpoints.Source, model=None) -> None:
         """Writes what the weights say about the splits to predict."""
-        task, run = self.task, self.options.run
-        if self.options.predict_batch_size:
-            run = run.replace(eval_batch_size=self.options.predict_batch_size)
+        task, run = self.task, self.options.predict_run
         for name, split in task.predicts.items():
             input_fn = task.batches(split, PREDICT)
             predictions = loop.predict(

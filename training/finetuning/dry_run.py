@@ -58,7 +58,9 @@ def check(task: Task, options: FinetuneOptions, objective, say) -> None:
         say(f"evaluation   {name}: the first batch is well")
     for name, split in task.predicts.items():
         first = _first(task.batches(split, PREDICT))
-        outputs = loop.predict(objective, first, run, model=model)
+        outputs = loop.predict(
+            objective, first, options.predict_run, model=model
+        )
         _require_finite(name, outputs)
         outputs.pop("example_index", None)
         every = task.outputs_of_first(split, outputs)

@@ -138,7 +138,7 @@ def _ask(member: Member, say) -> _Answers:
         found = loop.predict(
             objective,
             task.batches(split, PREDICT),
-            options.run,
+            options.predict_run,
             member.weights,
         )
         predicts[name] = task.collect(split, found)

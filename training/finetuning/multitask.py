@@ -19,6 +19,7 @@ from common import files, locks
 from common.contract import task_spec
 from common.errors import UserError
 from common.vocabularies import vocabulary
+from common.weights.weights_line import AUTO
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.features.mixing import BLOCK, MixedBatches, TaskOrder
 from data.finetuning.task import EVAL
@@ -110,6 +111,7 @@ def _own_options(name: str, options: FinetuneOptions) -> FinetuneOptions:
     task_run = options.run.replace(
         model_dir=task_folder(home, name),
         init_checkpoint=None,
+        checkpoint_choice=AUTO,  # `split_heads` chose; there is one model
         eval_every=0,
         patience=0,
     )
@@ -193,6 +195,7 @@ def mixed_batches(
 def _train(tasks, settings, options, objective, flags, say) -> None:
     """Trains to the end. Raises Stopped: it was stopped on request."""
     home, first = options.run.model_dir, next(iter(tasks.values()))
+    preflight.check_batches(options, objective)
     spec = first.spec()
     tuning_rates.say_if_low(
         options.run.optimizer.learning_rate, objective.config.d_model, say

@@ -5,7 +5,7 @@ import dataclasses
 from common.checks import distinct, one_of, weights
 from common.errors import UserError
 from common.settings import CONFIG, FOLDER, HEAD, Kept, check, setting
-from training.run_options import EXPORT_PRECISIONS, RunOptions
+from training.run_options import EXPORT_PRECISIONS, MOST_SEEDS, RunOptions
 
 # Metrics of which a smaller value is better.
 LOWER_IS_BETTER = ("loss", "mse")
@@ -74,7 +74,7 @@ class FinetuneOptions:
         released=FOLDER,
     )
     predict_batch_size: int = setting(
-        0, "Rows per prediction step; 0 = --eval_batch_size."
+        0, "Rows per prediction step; 0 = --eval_batch_size.", bounds=">= 0"
     )
     eval_all_ckpt: bool = setting(
         False,
@@ -180,6 +180,12 @@ class FinetuneOptions:
             if getattr(self, name) and not self.do_eval:
                 raise UserError(f"--{name} needs --do_eval")
 
+    @property
+    def predict_run(self) -> RunOptions:
+        """`run` with the batches of predictions."""
+        rows = self.predict_batch_size or self.run.eval_batch_size
+        return self.run.replace(eval_batch_size=rows)
+
     def _check_training(self) -> None:
         if self.class_weights != (BALANCED,) and any(
             isinstance(w, str) or not 0 < w < float("inf")
@@ -195,6 +201,13 @@ class FinetuneOptions:
             raise UserError(
                 "--num_seeds compares metrics: it needs --do_eval and no "
                 "--predict_ckpt"
+            )
+        last = self.run.strategy.seed + self.num_seeds - 1
+        if last >= MOST_SEEDS:
+            raise UserError(
+                f"--num_seeds={self.num_seeds} from --seed="
+                f"{self.run.strategy.seed} ends with {last}: wanted seeds below "
+                f"{MOST_SEEDS}; give a smaller --seed"
             )
 
     def _check_ensemble(self) -> None:

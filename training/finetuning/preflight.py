@@ -24,9 +24,12 @@ from modeling.encoders.registry import (
     require_length,
     spec_of,
 )
+from training import strategy
 from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.outputs import prediction_folder
+from training.objectives.contract import Objective
+from training.step.batch_split import BatchSplit
 
 MIB = 1 << 20
 # Texts of a row where the task does not say.
@@ -116,6 +119,27 @@ def check_splits(task: Task, options: FinetuneOptions) -> None:
             )
     if options.do_predict and not task.predicts:
         raise UserError("--do_predict: there is no split to predict")
+
+
+def check_batches(options: FinetuneOptions, objective: Objective) -> None:
+    """Batches of all that is done divide; UserError names the flag.
+
+    It asks for the devices, which no other check of this module does.
+    """
+    replicas = strategy.setup(options.run.strategy).num_replicas_in_sync
+    run, groups = options.run, objective.row_groups
+    asked = []
+    if options.do_train:
+        rows, steps = run.train_batch_size, run.grad_accumulation_steps
+        asked.append((rows, steps, groups, "train_batch_size"))
+    if options.do_eval or (options.do_train and run.eval_every):
+        asked.append((run.eval_batch_size, 1, groups, "eval_batch_size"))
+    if options.do_predict:
+        rows = options.predict_run.eval_batch_size
+        name = "predict" if options.predict_batch_size else "eval"
+        asked.append((rows, 1, groups, f"{name}_batch_size"))
+    for rows, *more in asked:
+        BatchSplit(rows, replicas, *more)
 
 
 def check_metric(task: Task, objective) -> None:

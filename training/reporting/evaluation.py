@@ -65,6 +65,7 @@ class Evaluator:
             batch_size,
             strategy.num_replicas_in_sync,
             groups=objective.row_groups,
+            flag="eval_batch_size",
         )
         self._memory = None
         if objective.memory_len:

@@ -25,13 +25,14 @@ class BatchSplit:
     replicas: int = 1
     accumulation_steps: int = 1  # micro-batches of each replica's share
     groups: int = 1  # 2 with bi_data, else 1
+    flag: str = "train_batch_size"  # what gives it, for messages
 
     def __post_init__(self):
         unit = self.replicas * self.accumulation_steps * self.groups
         if self.batch_size % unit:
             whole = max(unit, self.batch_size // unit * unit)
             raise UserError(
-                f"the batch of {self.batch_size} rows must divide by "
+                f"--{self.flag}={self.batch_size} must divide by "
                 f"{self.replicas} replica(s) x {self.accumulation_steps} "
                 "accumulation step(s)"
                 + (" x 2 directions" if self.groups == 2 else "")

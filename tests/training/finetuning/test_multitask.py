@@ -121,7 +121,12 @@ def test_a_task_is_evaluated_as_a_model_of_its_own(tmp_path):
         do_predict=True,
         train_epochs=2.0,
         predict_dir="out",
-        run={"init_checkpoint": "start", "eval_every": 3, "patience": 2},
+        run={
+            "init_checkpoint": "start",
+            "eval_every": 3,
+            "patience": 2,
+            "checkpoint_choice": "best",
+        },
     )
     found = multitask._own_options("rte", options)
     assert found.run.model_dir == str(tmp_path / "model" / "tasks" / "rte")
@@ -129,6 +134,8 @@ def test_a_task_is_evaluated_as_a_model_of_its_own(tmp_path):
     assert not found.do_train and found.do_eval and found.do_predict
     run = found.run
     assert (run.init_checkpoint, run.eval_every, run.patience) == (None, 0, 0)
+    # The folder has one model, which the training chose.
+    assert run.checkpoint_choice == "auto"
 
 
 class ToyTask:

@@ -10,7 +10,7 @@ from training.finetuning.options import (
     FinetuneOptions,
     MultiTaskOptions,
 )
-from training.run_options import RunOptions
+from training.run_options import RunOptions, StrategyOptions
 
 
 def make(run=(), **changes):
@@ -43,6 +43,7 @@ VOTE = {"do_eval": True, "ensemble": ("a", "b")}
         ({"do_train": True, "train_epochs": -1.0}, "--train_epochs must be"),
         ({"do_train": True, "train_examples": -1}, "--train_examples must be"),
         ({"do_train": True, "num_seeds": 0}, "--num_seeds must be >= 1"),
+        ({"do_predict": True, "predict_batch_size": -1}, "size must be >= 0"),
         ({"do_train": True, "num_seeds": 2}, "it needs --do_eval and no"),
         (
             {"do_eval": True, "num_seeds": 2, "predict_ckpt": "x"},
@@ -145,3 +146,20 @@ def test_tasks_that_cannot_be_together(changes, message):
 def test_the_papers_parts_share_no_task():
     assert not set(JOINT) & set(OTHERS)
     assert together(tasks=JOINT + OTHERS).schedule == ""
+
+
+def test_the_last_of_several_seeds_is_one():
+    """It was refused after the trainings of all before it."""
+    strategy = StrategyOptions(seed=2**31 - 2)
+    both = {"run": {"strategy": strategy}, "do_eval": True}
+    assert make(**both, num_seeds=2).num_seeds == 2
+    with pytest.raises(UserError, match="=3 from --seed=2147483646 ends with"):
+        make(**both, num_seeds=3)
+
+
+def test_predictions_have_batches_of_their_own():
+    run = {"eval_batch_size": 4}
+    assert make(run, do_predict=True).predict_run.eval_batch_size == 4
+    own = make(run, do_predict=True, predict_batch_size=6)
+    assert own.predict_run.eval_batch_size == 6
+    assert own.run.eval_batch_size == 4

@@ -68,6 +68,30 @@ def test_folders_and_checkpoints(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_batches_of_all_that_is_done_divide(tmp_path, monkeypatch):
+    """Those of evaluations and predictions did not after a whole training."""
+    three = types.SimpleNamespace(num_replicas_in_sync=3)
+    monkeypatch.setattr(preflight.strategy, "setup", lambda options: three)
+    objective = types.SimpleNamespace(row_groups=1)
+
+    def check(eval_batch_size=6, **actions):
+        run = {"train_batch_size": 6, "eval_batch_size": eval_batch_size}
+        options = make_options(tmp_path, run=run, **actions)
+        preflight.check_batches(options, objective)
+
+    check(do_train=True, do_eval=True, do_predict=True)
+    check(4, do_train=True)  # nothing is evaluated
+    check(4, do_predict=True, predict_batch_size=9)
+    for message, how in (
+        ("^--eval_batch_size=4 .* take 3", {"do_train": True, "do_eval": True}),
+        ("^--eval_batch_size=4 .* take 3", {"do_predict": True}),
+    ):
+        with pytest.raises(UserError, match=message):
+            check(4, **how)
+    with pytest.raises(UserError, match="^--predict_batch_size=7 .* take 6"):
+        check(do_train=True, do_predict=True, predict_batch_size=7)
+
+
 def test_a_small_disk(tmp_path, monkeypatch):
     config = XLNetConfig.base(n_layer=1)
     options = make_options(

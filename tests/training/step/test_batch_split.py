@@ -36,8 +36,10 @@ def test_every_row_once_and_directions_in_halves(replicas, steps, groups):
 
 
 def test_a_batch_that_does_not_divide_says_what_would_do():
-    with pytest.raises(UserError, match="take 12"):
+    with pytest.raises(UserError, match="^--train_batch_size=15 .* take 12"):
         BatchSplit(15, 2, 3, 2)
+    with pytest.raises(UserError, match="^--eval_batch_size=7 .* take 6"):
+        BatchSplit(7, 2, flag="eval_batch_size")
 
 
 def test_filling_keeps_rows_and_gives_a_static_shape():
