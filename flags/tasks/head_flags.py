@@ -6,6 +6,16 @@ from common.errors import UserError
 
 FLAGS = flags.FLAGS
 
+TABLES = ("tsv", "csv", "jsonl")
+TFDS_PREFIX = "tfds:"
+# Sets that may be tables, too: which they are depends on their files.
+TREC = "trec"
+# Flags that a set follows only where it is a table.
+OF_TABLES = ("text_columns", "label_column", "has_header", "allow_empty_text")
+# Flags of rows that may have several labels.
+OF_SEVERAL = ("label_threshold", "label_separator")
+OF_WNLI = ("ranking_alpha", "ranking_beta")
+
 
 def define() -> None:
     """Registers the flags."""
@@ -29,3 +39,27 @@ def from_flags() -> str:
     if FLAGS.multi_label:
         return "multi_label"
     return "regression" if FLAGS.is_regression else "classification"
+
+
+def check(name: str, head: str) -> None:
+    """Flags that are given are followed by the set of this name.
+
+    Raises UserError: it is an official one, whose columns and classes are
+    known, or has another kind of label.
+    """
+    name = name.lower()
+    free = name in TABLES or name.startswith((TFDS_PREFIX, TREC))
+    several, ranked = head == "multi_label", FLAGS.ranking and name == "wnli"
+    tables = f"tables ({', '.join(TABLES)}) and {TFDS_PREFIX}NAME"
+    for names, follows, whose in (
+        (OF_TABLES, free, tables),
+        (("labels",), free and head != "regression", f"classes of {tables}"),
+        (OF_SEVERAL, several, "--multi_label"),
+        (OF_WNLI, ranked, "--task_name=wnli --ranking"),
+    ):
+        given = [flag for flag in names if FLAGS[flag].present]
+        if given and not follows:
+            raise UserError(
+                f"--{given[0]} is of {whose}: --task_name={name} would ignore "
+                "it, leave it out"
+            )

@@ -108,6 +108,7 @@ class ClassifierCommand(TaskCommand):
         asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
         if trained and not asked and trained.head in CLASSIFIER_HEADS:
             head = trained.head
+        head_flags.check(name or trained.task_name, head)
         return flag_values.build(
             ClassifierDataOptions,
             head=head,

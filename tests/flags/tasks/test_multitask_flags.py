@@ -49,13 +49,18 @@ def test_what_no_part_could_do():
     found = read_all(
         [*paper, "--best_metric=mean"],
         [*joint, "--average_trigger=3"],
+        [*joint, "--mixing=sqrt", "--mixing_temperature=3"],
         [*joint, "--best_metric=mean"],
+        [*joint, "--mixing=temperature", "--mixing_temperature=3"],
         paper,
     )
     assert found[0].startswith("--schedule has no --best_metric")
     assert found[1].startswith("--average_trigger counts evaluations")
-    assert found[2:] == [[128] * 2, [128] * 4]
-    assert not any("\n" in line for line in found[:2])
+    assert found[2].endswith(
+        "received --mixing=sqrt: give that, or leave it out"
+    )
+    assert found[3:] == [[128] * 2, [128] * 2, [128] * 4]
+    assert not any("\n" in line for line in found[:3])
 
 
 def test_a_trained_tasks_length_counts(tmp_path):

@@ -20,7 +20,7 @@ def trained(name="sst-2", head="classification"):
     "arguments", [["--labels=--1,-2"], ["--labels", "--1,-2"]]
 )
 def test_labels_may_look_like_flags(parse, arguments):
-    for command, more in ((CLASSIFIER, [trained()]), (TAGGER, [])):
+    for command, more in ((CLASSIFIER, [trained("tsv")]), (TAGGER, [])):
         parse(command, "--data_dir=d", *arguments)
         assert other_names.hint(arguments, flags.FLAGS) is None
         assert command.data_options(*more).labels == ("--1", "-2")
@@ -44,3 +44,55 @@ def test_a_trained_model_says_its_task(parse):
         CLASSIFIER.data_options(trained("squad", "span"))
     parse(CLASSIFIER, "--task_name=cola")
     assert CLASSIFIER.data_options(trained()).task_name == "cola"
+
+
+@pytest.mark.parametrize(
+    "task, flag, whose",
+    [
+        ("cola", "--labels=a,b", "is of classes of tables"),
+        ("SST2", "--text_columns=text", "is of tables"),
+        ("imdb", "--label_column=y", "is of tables"),
+        ("ag", "--nohas_header", "is of tables"),
+        ("mnli", "--allow_empty_text", "is of tables"),
+        ("tsv", "--label_threshold=0.3", "is of --multi_label"),
+        ("sst-2", "--label_separator=;", "is of --multi_label"),
+        ("qnli", "--ranking_beta=0.1", "is of --task_name=wnli --ranking"),
+        ("wnli", "--ranking_alpha=1", "is of --task_name=wnli --ranking"),
+    ],
+)
+def test_a_flag_that_a_set_would_ignore_is_refused(parse, task, flag, whose):
+    parse(CLASSIFIER, "--data_dir=d", f"--task_name={task}", flag)
+    with pytest.raises(UserError, match=whose) as e:
+        CLASSIFIER.data_options()
+    assert str(e.value).startswith(flag.partition("=")[0].replace("--no", "--"))
+
+
+def test_values_have_no_classes(parse):
+    more = ("--is_regression", "--labels=a,b")
+    parse(CLASSIFIER, "--data_dir=d", "--task_name=csv", *more)
+    with pytest.raises(UserError, match="^--labels is of classes of tables"):
+        CLASSIFIER.data_options()
+
+
+def test_flags_that_a_set_follows(parse):
+    for arguments in (
+        [
+            "--task_name=tsv",
+            "--labels=a,b",
+            "--text_columns=x",
+            "--nohas_header",
+        ],
+        ["--task_name=trec", "--labels=a,b", "--label_column=y"],
+        ["--task_name=tfds:glue/rte", "--text_columns=x"],
+        ["--task_name=csv", "--multi_label", "--label_threshold=0.3"],
+        ["--task_name=wnli", "--ranking", "--ranking_beta=0.1"],
+    ):
+        parse(CLASSIFIER, "--data_dir=d", *arguments)
+        CLASSIFIER.data_options()
+    # What a trained model keeps is not given.
+    parse(CLASSIFIER, "--data_dir=d", "--task_name=cola")
+    flags.FLAGS.set_default("labels", ["0", "1"])
+    assert CLASSIFIER.data_options(trained()).labels == ("0", "1")
+    parse(CLASSIFIER, "--data_dir=d", "--label_threshold=0.3")
+    found = CLASSIFIER.data_options(trained("tsv", "multi_label"))
+    assert found.label_threshold == 0.3
