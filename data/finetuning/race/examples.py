@@ -1,7 +1,6 @@
 """RACE folders -> questions: `train|dev|test / middle|high / *.txt`."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 
@@ -63,7 +62,7 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
         return []
     memory.check_json(text, path)
     try:
-        value = json.loads(text)
+        value = task_readers.parse_json(text)
     except (ValueError, RecursionError) as e:
         line = getattr(e, "lineno", 1)
         bad.report(f"{path}:{line}", f"no valid JSON ({e})")

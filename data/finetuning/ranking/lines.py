@@ -114,9 +114,11 @@ def json_objects(path: str, flag: str) -> Iterator[tuple[int, dict]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
+            value = table_files.parse_json(line)
+        except json.JSONDecodeError:
             value = None
+        except (ValueError, RecursionError) as e:
+            raise UserError(f"{path}:{number}: no valid JSON ({e})") from e
         if not isinstance(value, dict):
             refuse(path, number, "a JSON object", line)
         if problem := table_files.half_pair(line, value):

@@ -283,7 +283,7 @@ def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except (ValueError, RecursionError) as e:
             bad.report(where, f"no valid JSON ({e})")
             continue
@@ -309,6 +309,24 @@ def half_pair(line: str, value: Mapping[str, object]) -> str | None:
     return None
 
 
+def parse_json(text: str) -> object:
+    """The value of JSON text whose objects have each key once.
+
+    Python's reader keeps the last of two: half of a file would be gone. Raises
+    ValueError, also for no JSON; RecursionError.
+    """
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!r:.60} twice")
+    return value
+
+
 def read_json(path: str) -> object:
     """The one JSON value of a file.
 
@@ -318,12 +336,12 @@ def read_json(path: str) -> object:
     text = read_text(path, BadRows())
     memory.check_json(text, path)
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as e:
         raise UserError(
             f"{path}:{e.lineno}: no valid JSON ({e.msg}, column {e.colno})"
         ) from e
-    except ValueError as e:  # a number of thousands of digits
+    except ValueError as e:  # a key twice, a number of thousands of digits
         raise UserError(f"{path}: no valid JSON ({e})") from e
     except RecursionError as e:
         raise UserError(f"{path}: JSON is nested too deeply") from e

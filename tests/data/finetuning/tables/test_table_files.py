@@ -148,6 +148,22 @@ def test_what_a_packed_file_unpacks_to_is_not_held(tmp_path, monkeypatch):
         assert [number for number, *_ in found] == list(range(1, 10))
 
 
+def test_a_key_that_is_there_twice_is_refused(tmp_path):
+    """The last one would count: half of the questions were gone."""
+    path = tmp_path / "a.json"
+    path.write_text('{"data": [{"title": "a"}], "data": []}')
+    with pytest.raises(UserError, match="has the key 'data' twice") as e:
+        table_files.read_json(str(path))
+    assert str(e.value).startswith(f"{path}: no valid JSON")
+    path.write_text('{"text": "a", "label": "b"}\n{"text": "c", "text": "d"}\n')
+    bad = BadRows(skip=True)
+    rows = list(table_files.read_jsonl(str(path), bad))
+    assert rows == [(f"{path}:1", {"text": "a", "label": "b"})]
+    assert bad.count == 1 and "the key 'text' twice" in bad.shown[0]
+    # Objects of one list may have the same keys.
+    assert table_files.parse_json('[{"a": 1}, {"a": {"a": 2}}]')[1]["a"]
+
+
 def test_one_json_value_may_be_one_long_line(tmp_path, monkeypatch):
     """As SQuAD's training files, of 30 and 42 MB, are."""
     path = tmp_path / "a.json.gz"
