@@ -278,6 +278,13 @@ class TrainingRun:
                 f"stopped early at step {step}: {options.patience} evaluations "
                 f"without a better {options.best_metric}"
             )
+            averages = self.state.learner.optimizer.averages
+            last = options.optimizer.average_last
+            if last and step <= averages.first_of_last:
+                self.say(
+                    f"note: --average_last={last} begins after step "
+                    f"{averages.first_of_last}: nothing was averaged"
+                )
         return late
 
     def _evaluates_first(self, step: int) -> bool:

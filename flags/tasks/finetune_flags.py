@@ -12,7 +12,7 @@ from data.finetuning.options import FeatureOptions
 from flags import flag_values
 from flags.recipes import finetune_recipes
 from flags.training import common_flags, model_flags, strategy_flags
-from training.finetuning.options import FinetuneOptions
+from training.finetuning.options import FinetuneOptions, seed_folder
 
 FLAGS = flags.FLAGS
 
@@ -75,6 +75,16 @@ def apply_recipe(command: str) -> list[str]:
     return common_flags.give_recipe(name, recipe)
 
 
+def _first_of_several() -> list[str]:
+    """The first model of a run whose --model_dir has none of its own."""
+    given = FLAGS.flag_values_dict()
+    if given.get("ensemble"):
+        return [FLAGS.ensemble[0]]
+    if given.get("num_seeds", 1) > 1:
+        return [seed_folder(FLAGS.model_dir, FLAGS.seed)]
+    return []
+
+
 def trained_folder() -> str | None:
     """The folder whose task.json tells the settings of this run's model.
 
@@ -83,7 +93,8 @@ def trained_folder() -> str | None:
     """
     places = [FLAGS.model_dir]
     if not FLAGS.do_train:
-        places = [FLAGS.predict_ckpt, *places, FLAGS.init_checkpoint]
+        start = FLAGS.init_checkpoint
+        places = [FLAGS.predict_ckpt, *places, *_first_of_several(), start]
     folders = (task_spec.find_folder(p) for p in places if p)
     return next((folder for folder in folders if folder), None)
 

@@ -18,7 +18,7 @@ from data.finetuning.task import Task
 from modeling.ops import graph_memory
 from training.finetuning import ensemble, preflight, sources
 from training.finetuning.driver import Driver, Results
-from training.finetuning.options import FinetuneOptions
+from training.finetuning.options import FinetuneOptions, seed_folder
 from training.finetuning.outputs import silent, writes
 
 SEEDS = "seeds.json"
@@ -106,11 +106,10 @@ def _seeds(make, read, options: FinetuneOptions, exporter, say) -> Results:
     first, home = options.run.strategy.seed, options.run.model_dir
     runs: dict[int, Results] = {}
     for seed in range(first, first + options.num_seeds):
-        name = f"seed_{seed}"
-        changes = {"seed": seed, "model_dir": os.path.join(home, name)}
+        changes = {"seed": seed, "model_dir": seed_folder(home, seed)}
         for flag in ("predict_dir", "export_dir"):
             if folder := getattr(options, flag):
-                changes[flag] = os.path.join(folder, name)
+                changes[flag] = seed_folder(folder, seed)
         say(f"--- seed {seed} in {changes['model_dir']}")
         with graph_memory.released():  # before the next run has its own
             runs[seed] = prepare(make, exporter, say, **read(**changes)).run()

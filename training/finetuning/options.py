@@ -1,6 +1,7 @@
 """What the fine-tuning commands do, beyond `RunOptions`."""
 
 import dataclasses
+import os
 
 from common.checks import distinct, one_of, weights
 from common.errors import UserError
@@ -235,6 +236,11 @@ class FinetuneOptions:
                 "--greedy chooses on the dev split: it needs --do_eval and "
                 "no --ensemble_weights"
             )
+
+
+def seed_folder(folder: str, seed: int) -> str:
+    """Where --num_seeds keeps what it makes with a seed."""
+    return os.path.join(folder, f"seed_{seed}")
 
 
 PAPER = "paper"

@@ -96,3 +96,24 @@ def test_flags_that_a_set_follows(parse):
     parse(CLASSIFIER, "--data_dir=d", "--label_threshold=0.3")
     found = CLASSIFIER.data_options(trained("tsv", "multi_label"))
     assert found.label_threshold == 0.3
+
+
+@pytest.mark.parametrize("more", [["--num_seeds=2", "--seed=4"], ["ENSEMBLE"]])
+def test_several_models_say_their_task(parse, tmp_path, more):
+    """As one does: their common folder has no task.json."""
+    folder = tmp_path / "seed_4"
+    folder.mkdir()
+    trained("tsv", "multi_label").write(str(folder))
+    more = [m.replace("ENSEMBLE", f"--ensemble={folder}") for m in more]
+    common = ["--label_threshold=0.3", f"--model_dir={tmp_path}"]
+    parse(CLASSIFIER, "--data_dir=d", "--do_eval", *more, *common)
+    fields = CLASSIFIER.read()
+    assert (fields["data"].head, fields["data"].task_name) == (
+        "multi_label",
+        "tsv",
+    )
+    assert fields["features"].max_seq_length == 16
+    assert fields["options"].run.model_dir == str(tmp_path)
+    parse(CLASSIFIER, "--data_dir=d", "--do_train", "--do_eval", *common, *more)
+    with pytest.raises(UserError):  # what is trained has no settings yet
+        CLASSIFIER.read()

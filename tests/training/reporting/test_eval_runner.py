@@ -8,6 +8,7 @@ from common.errors import UserError
 from tests.helpers.runs import toy
 from training import loop
 from training.reporting import eval_runner
+from training.run_options import OptimizerOptions
 
 SAME_BEST = {2: (0.9, 0.5), 4: (0.5, 0.6), 6: (0.6, 0.4), 8: (0.7, 0.3)}
 OTHER_BEST = {2: (0.9, 0.5), 4: (0.5, 0.4), 6: (0.6, 0.3), 8: (0.7, 0.2)}
@@ -20,7 +21,7 @@ def test_a_trigger_names_what_an_evaluation_without_a_loss_has():
         eval_runner._loss({"f1": 0.0, "accuracy": 0.0})
 
 
-def train(folder, numbers, metric, to, patience=3):
+def train(folder, numbers, metric, to, patience=3, shown=("stopped",), **more):
     """Trains where every evaluation finds the (accuracy, loss) of its step."""
 
     def make(run):
@@ -40,13 +41,14 @@ def train(folder, numbers, metric, to, patience=3):
         patience=patience,
         best_metric=metric,
         best_higher=metric == "accuracy",
+        **more,
     )
     said = []
     objective = toy.ToyObjective()
     result = loop.train(
         objective, toy.input_fn, options, make_evaluator=make, say=said.append
     )
-    return result.step, [line for line in said if "stopped early" in line]
+    return result.step, [line for line in said if line.startswith(shown)]
 
 
 @pytest.mark.long
@@ -72,3 +74,19 @@ def test_patience_is_not_counted_from_the_best_of_another_metric(tmp_path):
     for path, content in before.items():
         if path in ours or path.parent in ours:
             assert path.read_bytes() == content
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("last, begins", [(4, 8), (5, 7)])
+def test_patience_before_the_steps_that_are_averaged_is_said(
+    tmp_path, last, begins
+):
+    """It ends at step 8 of 12: of the last five one was averaged."""
+    optimizer = OptimizerOptions(average_last=last)
+    shown = ("stopped early", "note: --average_last")
+    step, lines = train(
+        tmp_path, SAME_BEST, "accuracy", 12, shown=shown, optimizer=optimizer
+    )
+    assert step == 8 and lines[0].startswith("stopped early at step 8")
+    notes = ["note: --average_last=4 begins after step 8: nothing was averaged"]
+    assert lines[1:] == (notes if begins == 8 else [])
