@@ -9,6 +9,16 @@ from common.settings import REQUIRED, check, setting
 MODES = ("train", "eval", "sweep", "score", "train_and_eval")
 PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
+# Mode -> settings that no other one follows.
+_OF_MODE = {
+    "score": ("input_file", "output_file", "score_line_end"),
+    "sweep": (
+        *("sweep_step", "sweep_max", "sweep_clamp_lens"),
+        *("sweep_gain", "sweep_dir"),
+    ),
+}
+# Settings of whole splits, which a score of lines has not.
+_OF_SPLITS = ("protocol", "count_mark_pairs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +147,11 @@ class CausalLMOptions:
         if self.only_evaluates:
             return True, []
         if self.mode != "train_and_eval":
-            return False, []
+            ignored = [
+                f"             --eval_every={eval_every}: of "
+                f"--mode=train_and_eval; --mode={self.mode} evaluates nothing"
+            ]
+            return False, ignored if eval_every else []
         if not has(self.eval_split):
             asked = self.eval_split != CausalLMOptions.eval_split
             if asked or eval_every:
@@ -165,6 +179,7 @@ class CausalLMOptions:
 
     def __post_init__(self):
         check(self)
+        self._check_mode()
         if self.eval_changes.get("mem_len", 0) < 0:
             raise UserError(
                 "`eval_mem_len` must be >= 0, received "
@@ -194,7 +209,24 @@ class CausalLMOptions:
             raise UserError(
                 "--mode=score needs --input_file, one text per line"
             )
-        if self.input_file and self.mode != "score":
-            raise UserError("--input_file is for --mode=score")
-        if not self.score_line_end and self.mode != "score":
-            raise UserError("--noscore_line_end is for --mode=score")
+
+    def _check_mode(self) -> None:
+        """Raises UserError: a setting is given that the mode ignores."""
+        given = {
+            field.name: "no" * (getattr(self, field.name) is False)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+        for mode, names in _OF_MODE.items():
+            for name in names if self.mode != mode else ():
+                if name in given:
+                    raise UserError(
+                        f"--{given[name]}{name} is for --mode={mode}, received "
+                        f"--mode={self.mode}: give that, or leave it out"
+                    )
+        for name in _OF_SPLITS if self.mode == "score" else ():
+            if name in given:
+                raise UserError(
+                    f"--{given[name]}{name} is of evaluations of a split, and "
+                    "--mode=score reads the lines of --input_file: leave it out"
+                )

@@ -30,6 +30,52 @@ def test_a_split_that_is_missing_is_said_or_refused():
         evaluates(eval_split="vaild")
 
 
+@pytest.mark.parametrize(
+    "what, message",
+    [
+        (
+            {"mode": "eval", "output_file": "x"},
+            "--output_file is for --mode=sc",
+        ),
+        ({"input_file": "x"}, "is for --mode=score, received --mode=train_and"),
+        ({"score_line_end": False}, "^--noscore_line_end is for --mode=score"),
+        ({"mode": "eval", "sweep_max": 9}, "--sweep_max is for --mode=sweep"),
+        ({"sweep_clamp_lens": (3,)}, "--sweep_clamp_lens is for --mode=sweep"),
+        (
+            {"mode": "score", "sweep_dir": "x"},
+            "--sweep_dir is for --mode=sweep",
+        ),
+        (
+            {"mode": "score", "input_file": "x", "protocol": "anchor"},
+            "--protocol is of evaluations of a split",
+        ),
+        (
+            {"mode": "score", "input_file": "x", "count_mark_pairs": False},
+            "^--nocount_mark_pairs is of evaluations of a split",
+        ),
+    ],
+)
+def test_a_setting_of_another_mode_is_refused(what, message):
+    """A table that was asked for was not written, without a word."""
+    with pytest.raises(UserError, match=message) as e:
+        CausalLMOptions("data", **what)
+    assert "\n" not in str(e.value)
+
+
+def test_settings_of_their_own_mode():
+    one = {"input_file": "x", "output_file": "y", "score_line_end": False}
+    assert CausalLMOptions("data", mode="score", **one).output_file == "y"
+    many = {"sweep_step": 2, "sweep_max": 9, "sweep_gain": 0.1}
+    assert CausalLMOptions("data", mode="sweep", **many).sweep_step == 2
+    anchor = {"protocol": "anchor", "count_mark_pairs": False}
+    assert CausalLMOptions("data", mode="eval", **anchor).protocol == "anchor"
+
+
+def test_a_training_alone_says_that_it_evaluates_nothing():
+    there, lines = evaluates(mode="train", eval_every=4)
+    assert not there and "--eval_every=4: of --mode=train_and_eval" in lines[0]
+
+
 def test_a_resumed_run_keeps_what_it_learns_from(tmp_path):
     folder = str(tmp_path)
 
