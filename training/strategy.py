@@ -1,6 +1,5 @@
 """From `StrategyOptions` to a `tf.distribute.Strategy`, once per process."""
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -13,6 +12,9 @@ from official.common import distribute_utils
 from common.errors import UserError
 from common.process import tpu_build
 from training.run_options import StrategyOptions
+
+EVALUATOR = "evaluator"
+JOBS = ("chief", "worker", EVALUATOR)  # of TF_CONFIG
 
 
 def setup(options: StrategyOptions) -> tf.distribute.Strategy:
@@ -175,12 +177,43 @@ def _device_names() -> str:
     return ", ".join(names) or "none"
 
 
+def _cluster_problem(value: object) -> str | None:
+    """What is wrong with the value of TF_CONFIG; None = nothing.
+
+    TensorFlow's own errors do not name it.
+    """
+    parts = value if isinstance(value, dict) else {}
+    cluster, task = parts.get("cluster"), parts.get("task")
+    if not isinstance(cluster, dict) or not cluster:
+        return f"`cluster` with the hosts of a job, found {cluster!r:.80}"
+    for job, hosts in cluster.items():
+        if job not in JOBS:
+            return f"jobs among {', '.join(JOBS)}, found {job!r:.80}"
+        named = isinstance(hosts, list) and hosts
+        if not named or not all(isinstance(host, str) for host in hosts):
+            return f'["host:port", ...] for {job}, found {hosts!r:.80}'
+    kinds = (*cluster, EVALUATOR)  # which need not be in the cluster
+    if not isinstance(task, dict) or task.get("type") not in kinds:
+        return f"a `task` whose `type` is in `cluster`, found {task!r:.80}"
+    if not str(task.get("index")).isdecimal():
+        return f"an `index` of the `task` from 0 on, found {task!r:.80}"
+    return None
+
+
 def _configure_cluster(options: StrategyOptions) -> None:
     if options.worker_hosts and not os.environ.get("TF_CONFIG"):
         hosts = options.worker_hosts.split(",")
         if len(hosts) > 1:  # alone a process has no number
             _check_number("--task_index", options.task_index, hosts)
     try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        if cluster and (problem := _cluster_problem(cluster)):
+            raise UserError(
+                f"multi_worker_mirrored: TF_CONFIG: wanted {problem}; mend "
+                "it, or unset it and give --worker_hosts and --task_index"
+            )
+        if cluster and options.worker_hosts:
+            _check_same(cluster, options)
         distribute_utils.configure_cluster(
             options.worker_hosts, options.task_index
         )
@@ -194,11 +227,23 @@ def _configure_cluster(options: StrategyOptions) -> None:
             "multi_worker_mirrored needs --worker_hosts=host:port,host:port "
             "with --task_index, or TF_CONFIG"
         )
-    # What else may be wrong with it TensorFlow says.
-    with contextlib.suppress(KeyError, TypeError, ValueError):
-        task = cluster["task"]
-        hosts = cluster["cluster"][task["type"]]
-        _check_number("`index` of TF_CONFIG", int(task["index"]), hosts)
+    task = cluster["task"]
+    hosts = cluster["cluster"].get(task["type"])
+    if hosts is None:
+        return
+    _check_number("`index` of TF_CONFIG", int(task["index"]), hosts)
+
+
+def _check_same(cluster: dict, options: StrategyOptions) -> None:
+    """UserError: TF_CONFIG, which counts, says other than the flags."""
+    task, hosts = cluster["task"], options.worker_hosts.split(",")
+    number = 0 if len(hosts) == 1 else options.task_index
+    if cluster["cluster"] != {"worker": hosts} or number != int(task["index"]):
+        raise UserError(
+            f"--worker_hosts={options.worker_hosts} (--task_index="
+            f"{options.task_index}) and TF_CONFIG={json.dumps(cluster)} "
+            "contradict each other: leave out the flags, or unset TF_CONFIG"
+        )
 
 
 def _check_number(name: str, number: int, hosts: list[str]) -> None:

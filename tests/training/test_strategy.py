@@ -304,6 +304,28 @@ def test_who_is_chief_of_how_many(resolver, chief, processes):
             of_cluster("worker", 2, "worker"),
             "`index` of TF_CONFIG must be below the number of workers, 2, rec",
         ),
+        ({}, "[1]", "TF_CONFIG: wanted `cluster` with the hosts of a job, fou"),
+        ({}, '{"cluster": {}, "task": {}}', "wanted `cluster` .*, found {}"),
+        (
+            {},
+            '{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}',
+            r'wanted \["host:port", ...\] for worker, found \'a:1\'',
+        ),
+        ({}, '{"cluster": {"worker": [5]}}', r"for worker, found \[5\]"),
+        ({}, of_cluster("worker", 0, "boss"), "jobs among chief, worker, eval"),
+        ({}, of_cluster("chief", 0, "worker"), "`task` whose `type` is in `cl"),
+        ({}, of_cluster("worker", "x", "worker"), "wanted an `index` of the"),
+        ({}, of_cluster("worker", -1, "worker"), "wanted an `index` of the"),
+        (
+            {"worker_hosts": "a:1,b:2", "task_index": 0},
+            of_cluster("worker", 0, "worker"),
+            "--worker_hosts=a:1,b:2 .* and TF_CONFIG=.* contradict each other",
+        ),
+        (  # both processes would take themselves for the one that writes
+            {"worker_hosts": "worker:1,worker:2"},
+            of_cluster("worker", 1, "worker"),
+            "task_index=-1. and TF_CONFIG=.* contradict each other",
+        ),
         (
             {"all_reduce_alg": "hierarchical_copy"},
             of_cluster("worker", 0, "worker"),
