@@ -21,7 +21,11 @@ def run(options: BenchOptions) -> list[dict]:
     """Runs the chosen suites and prints their tables; returns all rows.
 
     The file of `json_output` has the rows of every comparison that has ended.
+
+    Raises:
+      UserError: `systems` names what is not there; nothing has run.
     """
+    suites.check_systems(options)
     measured_rows = []
     for name in options.suites:
         for title, text, rows in _comparisons(name, options):
@@ -41,8 +45,11 @@ def _comparisons(name: str, options: BenchOptions):
     if name in extra_suites.SUITES:
         yield from extra_suites.SUITES[name](options)
         return
+    title = ""
     for title, rows in suites.run(name, options):
         yield title, f"{harness.table(rows)}\n{harness.about(rows)}", rows
+    if not title:
+        yield name, "needs --torch_python: all its peers run there", []
 
 
 def main() -> None:

@@ -1,14 +1,12 @@
 """The comparisons: which systems, on which sizes, and the tables they make."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks.compare import flops, harness, lengths
+from benchmarks.compare import flops, harness, lengths, selection
 from benchmarks.compare.harness import System
 from benchmarks.systems.workloads import MODERNBERT_INNER, Workload
-from common.errors import UserError
 from flags.bench_flags import BenchOptions
 
 OURS = "benchmarks.systems.ours"
@@ -330,14 +328,38 @@ SUITES: dict[str, Suite] = {
 }
 
 
+def check_systems(options: BenchOptions) -> None:
+    """Before the first measurement: every suite has some of `options.systems`.
+
+    Raises:
+      UserError: a name is in no suite, or a suite has no choice or none of
+        the names.
+    """
+    if options.systems:
+        selection.check(
+            {
+                name: [
+                    system.name
+                    for _, systems in SUITES[name](options)
+                    for system in selection.among(systems, OURS, options)
+                ]
+                for name in options.suites
+                if name in SUITES
+            },
+            options,
+        )
+
+
 def run(name: str, options: BenchOptions):
     """Runs one suite; where FLOPs are counted, beside the matmul peak.
 
     Yields:
-      (title, rows) per comparison.
+      (title, rows) per comparison that has one of the chosen systems.
     """
     for workload, systems in SUITES[name](options):
-        systems = chosen(systems + other_checkout(systems, options), options)
+        systems = selection.of(systems, OURS, options)
+        if not systems:
+            continue
         # A step of "lengths" is a pass over a sample.
         by_pass = name in ("lengths", "packing")
         few = name == "scaling" or (by_pass and options.quick)
@@ -353,37 +375,6 @@ def run(name: str, options: BenchOptions):
         results = results[: len(systems)]
         rows = harness.rows(name, workload, results, gflop, peaks)
         yield _title(name, workload), rows
-
-
-def other_checkout(
-    systems: list[System], options: BenchOptions
-) -> list[System]:
-    """Our systems once more, with the code of `options.checkout`."""
-    if not options.checkout:
-        return []
-    return [
-        dataclasses.replace(
-            s, name=f"{s.name} at checkout", folder=options.checkout
-        )
-        for s in systems
-        if s.module == OURS
-    ]
-
-
-def chosen(systems: list[System], options: BenchOptions) -> list[System]:
-    """The systems that `options` names, in the suite's order.
-
-    Raises:
-      UserError: none of them is in the suite.
-    """
-    selected = [s for s in systems if s.name in options.systems]
-    if options.systems and not selected:
-        names = ", ".join(s.name for s in systems)
-        raise UserError(
-            f"--systems must name some of {names}; found "
-            f"{', '.join(options.systems)}"
-        )
-    return selected or systems
 
 
 def _title(name: str, w: Workload) -> str:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.compare import __main__ as command
-from benchmarks.compare import extra_suites, harness, lengths, suites
+from benchmarks.compare import (
+    extra_suites,
+    harness,
+    lengths,
+    selection,
+    suites,
+)
 from common.errors import UserError
 from flags.bench_flags import SUITES, BenchOptions
 
@@ -93,14 +99,9 @@ def test_the_peak_is_the_median_of_products_beside_the_systems(monkeypatch):
     assert "float32 50, bfloat16 200" in harness.about(rows)
 
 
-def test_only_the_named_systems_take_part():
-    options = BenchOptions(systems=("Model Garden graph", "ours"))
-    ((_, systems),) = suites.pretrain(options)
-    names = [s.name for s in suites.chosen(systems, options)]
-    assert names == ["ours", "Model Garden graph"]
-    assert suites.chosen(systems, BenchOptions()) == systems
-    with pytest.raises(UserError, match="ours, ours bfloat16, .*found theirs"):
-        suites.chosen(systems, BenchOptions(systems=("theirs",)))
+def test_a_suite_that_needs_an_environment_says_so(capsys):
+    assert not command.run(BenchOptions(suites=("onnxruntime",)))
+    assert "onnxruntime\nneeds --torch_python" in capsys.readouterr().out
 
 
 def test_another_version_runs_in_its_own_folder(tmp_path):
@@ -117,7 +118,7 @@ def test_another_version_runs_in_its_own_folder(tmp_path):
     )
     options = BenchOptions(quick=True, checkout=str(tmp_path))
     ((workload, systems),) = suites.pretrain(options)
-    added = suites.other_checkout(systems, options)
+    added = selection.among(systems, suites.OURS, options)[len(systems) :]
     assert [s.name for s in added] == [
         "ours at checkout",
         "ours bfloat16 at checkout",
@@ -125,7 +126,7 @@ def test_another_version_runs_in_its_own_folder(tmp_path):
     (result,) = harness.compare(added[:1], workload, 2)
     assert result.ready["at"] == str(tmp_path)
     assert result.losses == [2, 2] and result.error is None
-    assert not suites.other_checkout(systems, BenchOptions())
+    assert selection.among(systems, suites.OURS, BenchOptions()) == systems
 
 
 @pytest.mark.parametrize(
