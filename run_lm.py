@@ -101,17 +101,8 @@ def make_request(
     config, length = build_config(data, what, options)
     if not what.only_evaluates:
         data.check_length("train", length)
-    if what.vary_length and options.strategy.distribution_strategy == "tpu":
-        raise UserError(
-            "--vary_length makes shapes that a TPU cannot take: train there "
-            "with segments of one length"
-        )
-    _check_places(config, what, length)
-    if what.vary_length and options.memory_checkpoint == "recompute":
-        raise UserError(
-            "--memory_checkpoint=recompute must know how many segments fill "
-            "the memory: save it, or leave --vary_length out"
-        )
+    if what.vary_length:
+        _check_varied(config, length, options)
     objective = build_objective(
         "language_model",
         config,
@@ -148,20 +139,37 @@ def make_request(
     )
 
 
-def _check_places(
-    config: "EncoderConfig", what: CausalLMOptions, length: int
+def _check_varied(
+    config: "EncoderConfig", length: int, options: RunOptions
 ) -> None:
-    """UserError: segments of drawn lengths are longer than learned places."""
-    from data.language_modeling.reading_schedule import longest
+    """UserError: segments of drawn lengths do not go with other settings."""
+    from data.language_modeling.reading_schedule import LEAST, longest
 
-    places = config.max_positions
-    if not (what.vary_length and config.encoding == "per_layer"):
-        return
-    if longest(length) > places:
+    if options.strategy.distribution_strategy == "tpu":
+        raise UserError(
+            "--vary_length makes shapes that a TPU cannot take: train there "
+            "with segments of one length"
+        )
+    if length < LEAST:
+        raise UserError(
+            f"--vary_length draws segments of at least {LEAST} tokens, and "
+            f"--seq_len is {length}: give at least {LEAST}, or leave "
+            "--vary_length out"
+        )
+    if (
+        config.encoding == "per_layer"
+        and longest(length) > config.max_positions
+    ):
         raise UserError(
             f"--vary_length reads segments of up to {longest(length)} tokens, "
-            f"and the model learns {places} places: give a new model "
-            f"--max_positions={longest(length)}, or leave --vary_length out"
+            f"and the model learns {config.max_positions} places: give a new "
+            f"model --max_positions={longest(length)}, or leave --vary_length "
+            "out"
+        )
+    if options.memory_checkpoint == "recompute":
+        raise UserError(
+            "--memory_checkpoint=recompute must know how many segments fill "
+            "the memory: save it, or leave --vary_length out"
         )
 
 

@@ -263,6 +263,10 @@ def test_wrong_input_is_one_line(data, tmp_path):
             "vary_length makes shapes",
         ),
         (
+            [word, model, "--vary_length", "--seq_len=4"],
+            "at least 5 tokens, and --seq_len is 4: give at least 5",
+        ),
+        (
             [word, model, "--vary_length", "--encoding=per_layer"],
             "up to 165 tokens, .* learns 150 places: .* --max_positions=165",
         ),
