@@ -72,7 +72,8 @@ def main() -> None:
 
         def report(rows: list[Row]) -> None:
             if mine:
-                known_jobs.write(runner, runner.listed, places)
+                done = [*runner.timings, *runner.listed]
+                known_jobs.write(runner, done, places)
                 print(f"wrote {', '.join(runner.write(rows))}")
 
         rows = runner.run(report)

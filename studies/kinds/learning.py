@@ -19,8 +19,9 @@ from common import figures, files
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from studies.runner.seed_table import Row
-from studies.runner.study import EVALUATIONS, Study
+from studies.runner.study import Study
 from studies.runner.study_file import ResultColumn, StudyOptions
+from studies.runner.study_records import EVALUATIONS
 
 _STEP, _STEPS, _THEN = "s per step", "steps in equal seconds", "held out then"
 # Sizes of a workload -> flags of [pretrain].
@@ -55,10 +56,9 @@ class LearningOptions(StudyOptions):
             )
         if any(row.start for row in self.rows):
             raise UserError('kind = "learning" pretrains: no row has a `start`')
-        flags = self.pretrain.flags if self.pretrain else {}
         for row in self.rows if self.systems else ():
-            flags_of_row = flags | row.pretrain
-            missing = {*_SIZES.values(), "data_dir"} - set(flags_of_row)
+            flags = self.flags_of(row)
+            missing = {*_SIZES.values(), "data_dir"} - set(flags)
             if row.key not in self.systems or missing:
                 what = f"`{min(missing)}`" if missing else "one of [systems]"
                 raise UserError(f"row {row.name!r}: {what} is missing")
@@ -117,7 +117,7 @@ class Learning(Study):
         self._say("timing the steps")
         systems, sizes = [], {"dropout": 0.0}
         for row in self.options.rows:
-            flags = self._flags(row)
+            flags = self.options.flags_of(row)
             manifest = PretrainingManifest.load(flags["data_dir"])
             sizes |= {k: flags[flag] for k, flag in _SIZES.items()}
             sizes |= {"length": manifest.seq_len, "vocab": manifest.vocab_size}
@@ -140,7 +140,7 @@ class Learning(Study):
         if not seconds:
             return self.options, rows
         steps = {
-            row.key: self._flags(row)["train_steps"]
+            row.key: self.options.flags_of(row)["train_steps"]
             for row in self.options.rows
         }
         reached = equal_seconds(steps, seconds)

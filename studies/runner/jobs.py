@@ -20,6 +20,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from common import files
 from common.errors import UserError
@@ -30,6 +31,7 @@ RESULT = "result.json"
 ATTEMPT = "attempt.json"
 LOG = "log.txt"  # what its commands print
 HINT = "remove it to run the job again"
+ELSEWHERE = 0.0  # when a job began that another machine has done
 NOT_RUN = "not run"  # the error of what was never started: no failure
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError)
 
@@ -51,6 +53,7 @@ class Job:
         (`do_in_turn`).
       family: jobs of one name travel together (`known_jobs`); "" = those that
         go on from each other.
+      about: JSON-able, what travels with the result.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Job:
     steps: int = 0
     turn: tuple[int, int] = (0, 0)
     family: str = ""
+    about: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Jobs:
@@ -104,6 +108,14 @@ class Jobs:
     def is_done(self, job: Job) -> bool:
         """Whether its result is there."""
         return files.exists(self.path(job.name, RESULT))
+
+    def about(self, name: str) -> dict[str, Any]:
+        """What came with the result of a job that was done elsewhere."""
+        return _attempt(self.path(name)).get("about", {})
+
+    def was_elsewhere(self, name: str) -> bool:
+        """Whether a job was done in another folder: it left a result alone."""
+        return _attempt(self.path(name)).get("began") == ELSEWHERE
 
     def read(self, job: Job) -> dict:
         """What came of a job before; runs nothing."""
@@ -224,21 +236,27 @@ class Jobs:
         Returns:
           No kind whose run failed.
         """
-        jobs = {
-            kind: [self._timing(kind, of, n) for n in (steps, 3 * steps)]
-            for kind, of in commands.items()
-        }
-        self.do_all(itertools.chain.from_iterable(jobs.values()))
+        jobs = self.timings_of(commands, steps)
+        self.do_all(jobs)
         speeds = {}
-        for kind, timed in jobs.items():
+        for kind, timed in zip(
+            commands, zip(jobs[::2], jobs[1::2], strict=True), strict=True
+        ):
             results = [self.results[job.name] for job in timed]
             if not any("error" in result for result in results):
                 speeds[kind] = measured(*results, steps)
         return speeds
 
-    def _timing(self, kind: str, commands: Callable, steps: int) -> Job:
-        name = f"speed/{kind}-{steps}"
-        return Job(name, commands(self.path(name, "run"), steps))
+    def timings_of(
+        self, commands: dict[str, Callable], steps: int
+    ) -> list[Job]:
+        """The two jobs of each kind that `speeds` runs."""
+        jobs = []
+        for kind, of in commands.items():
+            for n in (steps, 3 * steps):
+                name = f"speed/{kind}-{n}"
+                jobs.append(Job(name, of(self.path(name, "run"), n)))
+        return jobs
 
     def budget(self, jobs: Iterable[Job], speeds: dict[str, Speed]) -> str:
         """One line: how many jobs there are, and hours of what is missing."""

@@ -41,7 +41,7 @@ def write(
     for family in families.values():
         if all(runner.is_done(job) for job in family):
             known |= {
-                job.name: _row(runner.path(job.name), places or {})
+                job.name: _row(runner.path(job.name), job.about, places or {})
                 for job in family
             }
     path = runner.path(FILE)
@@ -49,7 +49,7 @@ def write(
     return path
 
 
-def _row(home: str, places: dict[str, str]) -> dict:
+def _row(home: str, about: dict, places: dict[str, str]) -> dict:
     attempt, result = (
         files.read_json_object(os.path.join(home, name), jobs.HINT)
         for name in (jobs.ATTEMPT, jobs.RESULT)
@@ -59,7 +59,8 @@ def _row(home: str, places: dict[str, str]) -> dict:
         begins = re.compile(rf"(?<==){re.escape(place)}(?=/|$)")
         mark = f"{{{name}}}"
         commands = [[begins.sub(mark, w) for w in c] for c in commands]
-    return {"commands": commands, "result": result}
+    row = {"commands": commands, "result": result}
+    return row | ({"about": about} if about else {})
 
 
 def _are_commands(value) -> bool:
@@ -98,6 +99,7 @@ def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
             or not isinstance(row, dict)
             or not _are_commands(row.get("commands"))
             or not isinstance(row.get("result"), dict)
+            or not isinstance(row.get("about", {}), dict)
         ):
             raise UserError(
                 f"{path}: {name!r}: wanted the commands and the result of a "
@@ -109,9 +111,11 @@ def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
         if files.exists(os.path.join(home, jobs.RESULT)):
             continue
         os.makedirs(home, exist_ok=True)
-        # Began and ended elsewhere: its time is in the result.
+        # Its time is in the result.
         commands = _here(row["commands"], places or {})
-        attempt = {"before": 0.0, "began": 0.0, "commands": commands}
+        began = jobs.ELSEWHERE
+        attempt = {"before": 0.0, "began": began, "commands": commands}
+        attempt |= {"about": row["about"]} if "about" in row else {}
         files.write_json(os.path.join(home, jobs.ATTEMPT), attempt)
         files.write_json(os.path.join(home, jobs.RESULT), row["result"])
         new += 1

@@ -1,6 +1,7 @@
 """What a step costs: from two runs, in seconds and in CPU seconds."""
 
 import dataclasses
+from typing import Any
 
 # Of the result of a job; the second where the system tells it (Linux does).
 WALL, CPU = "seconds", "cpu_seconds"
@@ -45,3 +46,18 @@ def measured(short: dict, long: dict, steps: int) -> Speed:
 
 def _per_step(short: dict, long: dict, name: str, more: int) -> float:
     return max(long[name] - short[name], 1e-3) / more
+
+
+def kind_of(flags: dict[str, Any]) -> str:
+    """What a step of a pretraining costs by, in a few words.
+
+    >>> kind_of({"model_type": "bert", "next_sentence": True})
+    'pretrain-bert-next_sentence'
+    """
+    parts = ["pretrain", flags.get("model_type", "xlnet")]
+    parts += [str(flags[k]) for k in ("objective", "mlm_stream") if k in flags]
+    if flags.get("mem_len") == 0:
+        parts.append("no_memory")
+    if flags.get("next_sentence"):  # BERT's pairs are made while reading
+        parts.append("next_sentence")
+    return "-".join(parts)

@@ -1,26 +1,25 @@
 """A study: rows that are pretrained and tuned, with seeds (`studies.run`)."""
 
 import functools
-import hashlib
 import itertools
-import json
-import math
 import os
 from collections.abc import Callable
 from typing import Any
 
 from common.errors import UserError
-from studies.runner import starts, study_figure, study_report, study_search
+from studies import starts
+from studies.runner import (
+    study_figure,
+    study_records,
+    study_report,
+    study_search,
+)
 from studies.runner.jobs import LOG, Job, Jobs, because
 from studies.runner.seed_table import Row
-from studies.runner.speeds import Speed
+from studies.runner.speeds import Speed, kind_of
 from studies.runner.study_commands import Command, Task, flag_of, timed
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 from studies.runner.study_search import Searched
-
-EVALUATIONS = "evaluations.jsonl"
-_RATE = 0.005  # of the wanted rate, that a row's may miss
-_TRIES = 6
 
 
 class Runner(Jobs):
@@ -28,6 +27,7 @@ class Runner(Jobs):
 
     Attributes:
       listed: the jobs, once they are planned.
+      timings: those that commands of others follow from.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Runner(Jobs):
         super().__init__(folder, workers=workers, only_read=only_read)
         self.options = options
         self.listed: list[Job] = []
+        self.timings: list[Job] = []
 
     def run(
         self, after: Callable[[list[Row]], None] = lambda rows: None
@@ -80,27 +81,34 @@ class Runner(Jobs):
 
 
 class Study(Runner):
-    """Rows that are pretrained, or begin with given weights, and tuned."""
+    """Rows that are pretrained, or begin with given weights, and tuned.
+
+    Attributes:
+      records: those of the rows.
+    """
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
-        self.rates: dict[str, float | None] = {}
+        self.records = study_records.Records(self, self._say)
 
     def _plan(self) -> tuple[list[Job], dict[str, Speed]]:
-        failed = self._first()
-        records = {
-            row.key: ("", failed) if failed else self._records(row)
-            for row in self.options.rows
-        }
-        speeds = {}
-        if self.options.equal_seconds or not self.only_read:
-            self._check_held_out(records)
+        records = {row.key: self._known(row) for row in self.options.rows}
+        if None in records.values():
+            failed = self._first()
+            for row in self.options.rows:
+                if records[row.key] is None:
+                    made = ("", failed) if failed else self._records(row)
+                    records[row.key] = made
+        speeds, jobs = {}, []
+        if self.options.equal_seconds:
+            study_records.check_held_out(self.options, records)
             speeds = self._speeds(records)
-        jobs = [
-            job
-            for row in self.options.rows
-            for job in self._jobs(row, records[row.key], speeds)
-        ]
+        for row in self.options.rows:
+            jobs += self._jobs(row, records[row.key], speeds)
+        missing = {job.kind for job in jobs if not self.is_done(job)}
+        if missing and not (self.options.equal_seconds or self.only_read):
+            study_records.check_held_out(self.options, records)
+            speeds = self._speeds(records, missing)
         return jobs, speeds
 
     def _rows(self) -> list[Row]:
@@ -143,80 +151,77 @@ class Study(Runner):
                 return because(name, error)
         return ""
 
+    def _known(self, row: RowOptions) -> tuple[str, str] | None:
+        """`_records` of a row whose jobs need none any more; None = some do.
+
+        They were done elsewhere, and what came along says which records they
+        had. Where nothing is run, one that was is enough. Equal seconds are
+        measured with the records.
+        """
+        if self.options.equal_seconds:
+            return None
+        seeds = range(1 if row.start else self.options.pretrain_seeds)
+        homes = [] if row.start else [f"{row.key}-{n}" for n in seeds]
+        jobs = [Job(name, ()) for name in homes]
+        for seed in seeds:
+            jobs += self._tunings(row, seed, {"init_checkpoint": ""})
+        all_done = all(map(self.is_done, jobs))
+        if row.start or not self.options.records:
+            return ("", "") if all_done else None
+        if not (all_done or self.only_read):
+            return None
+        return self.records.known(row, map(self.about, homes))
+
     def _records(self, row: RowOptions) -> tuple[str, str]:
-        """(folder, error) of a row's records, built with P that suffices."""
+        """(folder, error) of a row's records; "" where it has none."""
         if not self.options.records or row.start:
             return "", ""
-        more = dict(row.records)
-        for _ in range(_TRIES):
-            text = json.dumps(more, sort_keys=True)
-            name = f"records-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-            home = self.path(name, "data")
-            words = self.options.records.words(output_dir=home, **more)
-            result = self.results.get(name) or self.do(Job(name, (words,)))
-            if "error" in result:
-                return home, because("records", result["error"])
-            wanted, reached, slots = study_report.target_rate(home)
-            self.rates[row.key] = reached
-            if reached is None or reached >= (1 - _RATE) * wanted:
-                break
-            more["num_predict"] = max(
-                slots + max(1, slots // 8), math.ceil(slots * wanted / reached)
-            )
-        else:
-            self._say(
-                f"{row.name}: {reached:.2%} of the tokens are targets, "
-                f"{wanted:.2%} were wanted"
-            )
-        return home, ""
+        return self.records.made(row, self.options.records)
 
-    def _check_held_out(self, records: dict[str, tuple[str, str]]) -> None:
-        """Before the first pretraining: there is what a column is read from.
-
-        Raises:
-          UserError: a row's records have an empty dev split, a column is of
-            the evaluations, and nothing else is evaluated on.
-        """
-        names = [
-            c.name
-            for c in self.options.columns_of("pretrain")
-            if c.file == EVALUATIONS
-        ]
-        for row in self.options.rows if names else ():
-            home, failed = records[row.key]
-            if failed or not home or self._flags(row).get("eval_data_dir"):
-                continue
-            if study_report.without_held_out(home):
-                raise UserError(
-                    f"{home} has an empty dev split, and the column "
-                    f"{names[0]!r} is of evaluations on it: give [records] "
-                    "more text or a larger dev_fraction, or [pretrain] an "
-                    "eval_data_dir"
-                )
-
-    def _speeds(self, records) -> dict[str, Speed]:
+    def _speeds(
+        self, records, wanted: set[str] | None = None
+    ) -> dict[str, Speed]:
         """Of pretraining per kind of model, and of every task.
 
         A kind whose timing failed has none; tasks begin with the weights of
-        the first that has one. Evaluations in place are not timed.
+        the first that has some. Evaluations in place are not timed.
+
+        Args:
+          wanted: kinds that jobs are missing of; None = all.
         """
         steps, commands, start = self.options.speed_steps, {}, {}
         for row in self.options.rows if steps else ():
             kind = self._kind(row)
             if row.start:
                 start = start or self._given(row.start)
-            elif kind not in commands and not records[row.key][1]:
+            elif kind not in commands and self.records.are_here(
+                row, records[row.key][1]
+            ):
                 commands[kind] = functools.partial(
                     self._timed_pretraining, row, records[row.key][0]
                 )
+        tasks = {
+            name: task
+            for name, task in self.options.tasks.items()
+            if not task.in_place and (wanted is None or name in wanted)
+        }
+        if wanted is not None:
+            first = list(commands)[:1] if tasks and not start else []
+            commands = {
+                kind: of
+                for kind, of in commands.items()
+                if kind in wanted or kind in first
+            }
         speeds = self.speeds(commands, steps)
-        if speeds and not start:
-            home = self.path(f"speed/{next(iter(speeds))}-{steps}", "run")
-            start = {"init_checkpoint": home}
+        if self.options.equal_seconds:
+            self.timings = self.timings_of(commands, steps)
+        names = [f"speed/{kind}-{steps}" for kind in speeds]
+        names = [name for name in names if not self.was_elsewhere(name)]
+        if names and not start:
+            start = {"init_checkpoint": self.path(names[0], "run")}
         commands = {
             name: functools.partial(self._timed_tuning, task, start)
-            for name, task in self.options.tasks.items()
-            if start and not task.in_place
+            for name, task in (tasks if start else {}).items()
         }
         return speeds | self.speeds(commands, steps)
 
@@ -232,17 +237,17 @@ class Study(Runner):
         return (timed(words, steps),)
 
     def _kind(self, row: RowOptions) -> str:
-        """What a step costs by: rows of one kind share one timing."""
-        flags = self._flags(row)
-        parts = ["pretrain", flags.get("model_type", "xlnet")]
-        parts += [
-            str(flags[k]) for k in ("objective", "mlm_stream") if k in flags
-        ]
-        if flags.get("mem_len") == 0:
-            parts.append("no_memory")
-        if flags.get("next_sentence"):  # BERT's pairs are made while reading
-            parts.append("next_sentence")
-        return "-".join(parts)
+        """What a step costs by: rows of one kind share one timing.
+
+        Where steps follow from it, a row is timed by itself: another one may
+        have larger layers.
+        """
+        kind = kind_of(self.options.flags_of(row))
+        rows = self.options.rows
+        if not (row.seconds_of or row.key in {r.seconds_of for r in rows}):
+            return kind
+        kinds = [kind_of(self.options.flags_of(r)) for r in rows if not r.start]
+        return kind if kinds.count(kind) == 1 else f"{kind}-{row.key}"
 
     def _steps(self, row: RowOptions, speeds: dict[str, Speed]) -> dict:
         """Flags of a pretraining that takes as long as another row's.
@@ -260,7 +265,9 @@ class Study(Runner):
                 f"row {row.name!r}: its steps or those of {other.name!r} were "
                 f"not timed; see {self.path('speed')}"
             )
-        steps = self._flags(other)["train_steps"] * pace[0].over(pace[1])
+        steps = self.options.flags_of(other)["train_steps"] * pace[0].over(
+            pace[1]
+        )
         return {"train_steps": max(1, round(steps))}
 
     def _jobs(
@@ -283,7 +290,9 @@ class Study(Runner):
             reads = self._reads("pretrain", name, home)
             steps = int(flag_of(words, "train_steps"))
             kind, turn = self._kind(row), (seed, -1)
-            jobs.append(Job(name, (words,), reads, kind, steps, turn))
+            about = self.records.about(row)
+            job = Job(name, (words,), reads, kind, steps, turn, about=about)
+            jobs.append(job)
             jobs += self._tunings(row, seed, {"init_checkpoint": home})
         return jobs
 
@@ -338,24 +347,17 @@ class Study(Runner):
             write=not self.only_read,
         )
 
-    def _flags(self, row: RowOptions) -> dict:
-        """Of a row's pretraining, without its data and its seed."""
-        return self.options.pretrain.flags | row.pretrain
-
     def _pretrain(
         self, row: RowOptions, data: str, home: str, seed: int, **last
     ) -> tuple[str, ...]:
-        command = self.options.pretrain
-        kept = {k: v for k, v in command.flags.items() if k not in row.drop}
-        more = row.pretrain | last
-        if data:
-            more["data_dir"] = data
-        more["model_dir"] = home
-        return Command(command.command, kept).words(**more, seed=seed)
+        more = last | ({"data_dir": data} if data else {})
+        command, flags = self.options.pretrain, self.options.flags_of(row)
+        words = Command(command.command, flags).words
+        return words(**more, model_dir=home, seed=seed)
 
     def _row(self, options: RowOptions) -> Row:
         """What came of a row's jobs, of the best point where one is searched."""
-        row = Row(options.name, rate=self.rates.get(options.key))
+        row = Row(options.name, rate=self.records.rates.get(options.key))
         row.paper = options.paper
         best = {"pretrain": ""}
         for task in self.options.tasks_of(options):

@@ -156,7 +156,7 @@ class StudyOptions:
     def _check_seconds(self, row: RowOptions) -> None:
         """Its steps follow from those of the other row, and from timings."""
         other = next(r for r in self.rows if r.key == row.seconds_of)
-        flags = self.pretrain.flags | other.pretrain
+        flags = self.flags_of(other) if self.pretrain else {}
         if other.start or "train_steps" not in flags or not self.speed_steps:
             raise UserError(
                 f"row {row.name!r}: `seconds_of` needs `speed_steps` of at "
@@ -184,6 +184,12 @@ class StudyOptions:
                 f"may be compared ({', '.join(known) or 'there is none'}), "
                 f"found {task.by!r}"
             )
+
+    def flags_of(self, row: RowOptions) -> dict[str, Any]:
+        """Of a row's pretraining, without its data and its seed."""
+        flags = self.pretrain.flags
+        kept = {k: v for k, v in flags.items() if k not in row.drop}
+        return kept | row.pretrain
 
     def chooser(self, task: str) -> ResultColumn:
         """The column that says which point of a task's search is best."""

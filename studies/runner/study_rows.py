@@ -5,8 +5,8 @@ from typing import Any
 
 from common import checks
 from common.errors import UserError
-from studies.runner.starts import STARTS
 from studies.runner.study_commands import check_steps
+from studies.starts import STARTS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Results that travel: taken as done, whole families only, bad files refused."""
 
 import json
+import pathlib
+import re
 
 import pytest
 
 from common.errors import UserError
-from studies.runner import known_jobs
+from studies.kinds.registry import load
+from studies.runner import known_jobs, study, study_report
 from studies.runner.jobs import Job, Jobs
 
 
@@ -115,3 +118,61 @@ def test_other_files_are_refused(tmp_path, text):
     with pytest.raises(UserError, match="jobs.json"):
         known_jobs.adopt(str(tmp_path / "out"), str(path))
     assert not (tmp_path / "out").exists()
+
+
+def studied(options, folder, known=""):
+    """A runner that has run, and the commands that it began."""
+    runner = study.Study(str(folder), load(str(options), {}))
+    runner._say = lambda line: None
+    known_jobs.adopt(str(folder), known)
+    runner.run()
+    path = known_jobs.write(runner, [*runner.timings, *runner.listed])
+    logs = folder.rglob("log.txt")
+    return runner, path, {str(p.parent.relative_to(folder)) for p in logs}
+
+
+@pytest.mark.slow
+def test_a_study_of_known_jobs_runs_nothing(options, tmp_path, monkeypatch):
+    """Neither text nor records nor timings; the same table and `jobs.json`."""
+    text = options.read_text().replace('objective = "wrong"', "x = 1")
+    text = 'vocabulary = { command = "STUB", output_dir = "V" }\n' + text
+    stub = re.search(r'records = \{ command = "([^"]+)"', text)[1]
+    options.write_text(
+        text.replace("STUB", stub).replace('"V"', f'"{tmp_path}/v"')
+    )
+    rates = {"": (0.5, 0.1, 3)}  # too few slots, then enough
+    monkeypatch.setattr(
+        study_report,
+        "target_rate",
+        lambda home: rates.setdefault(home, (0.5, 0.5, 4)) if rates else 1 / 0,
+    )
+    first, path, began = studied(options, tmp_path / "first")
+    assert {"vocabulary", "a-0", "speed/one-1"} < began
+    rates.clear()
+    second, again, began = studied(options, tmp_path / "second", path)
+    assert not began
+    assert second.text(second._rows()) == first.text(first._rows())
+    assert second.records.rates == dict.fromkeys("abc", 0.5)
+    assert pathlib.Path(again).read_text() == pathlib.Path(path).read_text()
+    # A new seed needs the records, and its own kinds of jobs are timed.
+    rates[""] = 1
+    options.write_text(
+        options.read_text().replace("n_seeds = 2", "n_seeds = 3")
+    )
+    _, _, began = studied(options, tmp_path / "second")
+    assert began >= {"vocabulary", "a-2", "a-2/one-0", "speed/one-1"}
+    assert not any(name.startswith(("a-0", "a-1")) for name in began)
+
+
+@pytest.mark.slow
+def test_equal_seconds_travel(options, tmp_path):
+    """Steps that were measured on one machine are those of the other, too."""
+    wrong = 'name = "c wrong", pretrain = { objective = "wrong" }'
+    text = options.read_text()
+    assert wrong in text
+    right = 'name = "c", seconds_of = "b", pretrain = { n_layer = 2 }'
+    options.write_text(text.replace(wrong, right))
+    first, path, _ = studied(options, tmp_path / "first")
+    second, _, began = studied(options, tmp_path / "second", path)
+    assert began and all(name.startswith("records-") for name in began)
+    assert second.text(second._rows()) == first.text(first._rows())

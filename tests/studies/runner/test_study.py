@@ -12,7 +12,12 @@ import pytest
 from common import locks
 from common.errors import UserError
 from studies.kinds.registry import load
-from studies.runner import study, study_figure, study_report
+from studies.runner import (
+    study,
+    study_figure,
+    study_records,
+    study_report,
+)
 from studies.runner.speeds import Speed
 from tests.conftest import ROOT
 from tests.helpers import commands
@@ -230,6 +235,28 @@ def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == wanted
 
 
+def test_rows_of_equal_seconds_are_timed_by_themselves(options, tmp_path):
+    """Layers are no part of a kind: a larger row took as many steps."""
+    wrong = 'pretrain = { objective = "wrong" }'
+    text = options.read_text()
+    right = 'seconds_of = "b", pretrain = { n_layer = 2 }'
+    options.write_text(text.replace(wrong, right))
+    runner = study.Study(str(tmp_path), load(str(options), {}))
+    kinds = [runner._kind(row) for row in runner.options.rows]
+    assert kinds == ["pretrain-xlnet", "pretrain-xlnet-b", "pretrain-xlnet-c"]
+    speeds = {kinds[1]: Speed(0.0, 0.1), kinds[2]: Speed(0.0, 0.3)}
+    row = runner.options.rows[2]
+    assert runner._steps(row, speeds) == {"train_steps": 3}
+
+
+def test_what_a_row_drops_is_none_of_its_flags(options):
+    text = options.read_text().replace("only_b = 1", "mem_len = 0")
+    options.write_text(text.replace('["only_b"]', '["mem_len"]'))
+    given = load(str(options), {})
+    flags = [given.flags_of(row) for row in given.rows]
+    assert ["mem_len" in of for of in flags] == [False, True, True]
+
+
 def timings(given, tmp_path, records, fails=()):
     """Kind -> steps -> the command that is timed; `fails` have no speed."""
     runner = study.Study(str(tmp_path / "out"), given)
@@ -326,7 +353,7 @@ def test_an_empty_held_out_split_ends_before_the_first_pretraining(
     assert not done
     for row in given.rows[1:]:
         row.pretrain["eval_data_dir"] = "other"
-    runner._check_held_out({key: (key, "") for key in dev})
+    study_records.check_held_out(given, {key: (key, "") for key in dev})
     only = study.Study(str(tmp_path / "x"), load(str(path), {}), True)
     only.run()  # a table of what is there is none of its business
 

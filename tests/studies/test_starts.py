@@ -6,7 +6,7 @@ from common.errors import UserError
 from modeling.checkpoints.restore import find_config
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
-from studies.runner import starts
+from studies import starts
 from tests.helpers import released_folders
 
 

@@ -8,7 +8,7 @@ from data.pretraining import build
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions
 from studies.kinds.registry import load
-from studies.runner import study, study_report
+from studies.runner import study, study_records, study_report
 
 pytestmark = pytest.mark.shared
 SIZES = {"seq_len": 64, "reuse_len": 32, "dev_fraction": 0.1}
@@ -82,9 +82,9 @@ def test_slots_grow_until_the_rate_is_the_wanted_one(
     # The first row's slots do not hold its targets: it has other records now.
     first = PretrainingManifest.load(homes["a"])
     assert first.num_predict > 8
-    rates = runner.rates
+    rates = runner.records.rates
     for key, wanted in (("a", 1 / 6), ("b", 1 / 6), ("c", 1 / 7)):
-        assert rates[key] >= (1 - study._RATE) * wanted
+        assert rates[key] >= (1 - study_records.RATE) * wanted
     # And the table knows which rows it may compare.
     for row in "abc":
         runner.results[f"{row}-0"] = {"loss": ord(row)}
