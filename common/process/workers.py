@@ -55,6 +55,7 @@ def run(
     items: Iterable[Any],
     num_workers: int,
     ordered: bool = False,
+    flag: str = "num_workers",
 ) -> Iterator[Any]:
     """Calls `make(*arguments)(item)` for every item.
 
@@ -62,6 +63,7 @@ def run(
       make: picklable as arguments and items are; called once in every worker.
       num_workers: 1 runs in this process; 0 = one per core.
       ordered: give the results in the order of the items, not as they come.
+      flag: of the command, that gives `num_workers`.
 
     Raises:
       UserError: from a worker, or because a worker was killed.
@@ -81,7 +83,7 @@ def run(
         except concurrent.futures.process.BrokenProcessPool as e:
             raise UserError(
                 "a worker process was killed (out of memory?); run the same "
-                "command again to resume, with a smaller --num_workers if it "
+                f"command again to resume, with a smaller --{flag} if it "
                 "happens again"
             ) from e
         finally:

@@ -167,8 +167,8 @@ def source_config(source: Source) -> EncoderConfig:
     if path is None:
         raise UserError(
             f"{source.folder or '.'} holds no {config_file_names()}: put the "
-            "one of the checkpoint beside it, or name it (--config, "
-            "--model_config_path)"
+            "one of the checkpoint beside it; a training can name it with "
+            "--model_config_path, and modeling.convert_checkpoint with --config"
         )
     return _read(path)
 

@@ -41,7 +41,12 @@ def in_workers(
     state = call, open_tokenizer, spiece_model_file, settings
     return list(
         workers.run(
-            workers.with_state, state, chunks, num_workers, ordered=True
+            workers.with_state,
+            state,
+            chunks,
+            num_workers,
+            ordered=True,
+            flag="num_proc",
         )
     )
 

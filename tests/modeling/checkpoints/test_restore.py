@@ -113,7 +113,7 @@ def test_several_without_a_checkpoint_file(tmp_path):
         checkpoints.resolve(str(tmp_path))
     source = checkpoints.resolve(str(tmp_path / "x.index"))
     assert source.format == "tf1"
-    with pytest.raises(UserError, match="xlnet_config.json"):
+    with pytest.raises(UserError, match="convert_checkpoint with --config"):
         checkpoints.find_config(str(tmp_path / "x"))
 
 

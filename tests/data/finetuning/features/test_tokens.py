@@ -1,8 +1,11 @@
 """Texts of examples become ids in parallel, each text once."""
 
+import os
+
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from data.finetuning.features import tokens
 from tests.helpers.runs import builds
 
@@ -56,3 +59,12 @@ def test_processes_give_the_same_ids(tmp_path, monkeypatch):
     assert len(one) == 5
     for a, b in zip(one, two, strict=True):
         assert [x.tolist() for x in a] == [x.tolist() for x in b]
+
+
+def end(tokenizer, chunk):
+    os._exit(9)
+
+
+def test_a_killed_worker_names_the_flag_of_these_commands(spiece_model):
+    with pytest.raises(UserError, match="with a smaller --num_proc if"):
+        tokens.in_workers(end, [["a"], ["b"]], spiece_model, None, 2)
