@@ -10,9 +10,9 @@
 A study is one file: XLNet's Table 6 and four rows more (`ablation`), four
 encoders from one text (`encoders`), our defaults beside the original's objective
 (`learning`), the Transformer-XL paper's Tables 5 and 8 (`language_model`),
-settings that leave the unigram plateau (`plateau`), what pretraining adds to ten
-tasks (`results`), tasks from released weights (`released`), GLUE alone and joint
-(`multitask`). It pretrains every row with every seed, or takes the weights given,
+settings that leave the unigram plateau (`plateau`), a search for the recipe of
+small models (`recipe`), what pretraining adds to ten tasks (`results`), tasks
+from released weights (`released`), GLUE alone and joint (`multitask`). It pretrains every row with every seed, or takes the weights given,
 tunes every task from them with every seed, and writes, after each seed,
 `table.md`, `results.json`, `table.tsv` and the picture of its kind. Rows whose
 records are made with the same flags share them; P grows until a row's measured

@@ -50,11 +50,16 @@ class MultiTaskOptions:
     name: str = ""
 
     def __post_init__(self):
+        if type(self.seeds) is not int:
+            raise UserError(f"`seeds` must be a number, found {self.seeds!r}")
         if not self.tasks or self.seeds < 1:
             raise UserError("wanted [tasks] and `seeds` from 1 on")
-        for section in (self.tasks, self.metrics):
+        for name, section in (("tasks", self.tasks), ("metrics", self.metrics)):
+            study_commands.table(f"[{name}]", section)
             if unknown := sorted(set(section) - {*LARGE, *OTHERS}):
                 raise UserError(f"{unknown[0]!r} is no task of the schedule")
+        for name, flags in self.tasks.items():
+            study_commands.table(f"tasks.{name}", flags)
 
     def chosen(self, tasks: Sequence[str]) -> "MultiTaskOptions":
         """Without the other tasks in the table; the schedule has them all.

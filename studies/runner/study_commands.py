@@ -88,8 +88,12 @@ def as_flags(values: dict) -> tuple[str, ...]:
 
 
 def command(value: dict) -> Command:
-    """The entry `command`, and all others as its flags."""
-    flags = dict(value)
+    """The entry `command`, and all others as its flags.
+
+    Raises:
+      UserError: it is no table.
+    """
+    flags = table("a section with a `command`", value)
     return Command(tuple(flags.pop("command").split()), flags)
 
 
@@ -102,7 +106,8 @@ def tasks_of(name: str, value: dict) -> dict[str, Task]:
       UserError: `labels` are no different numbers.
     """
     flags = dict(value)
-    counts, few = flags.pop("labels", None), flags.pop("few", {})
+    few = table(f"tasks.{name}.few", flags.pop("few", {}))
+    counts = flags.pop("labels", None)
     if counts is None and not few:
         return {name: _task_of(name, flags)}
     whole = isinstance(counts, tuple) and all(type(n) is int for n in counts)
@@ -143,7 +148,7 @@ def _task_of(name: str, value: dict) -> Task:
       UserError: a flag's values are no list of texts and numbers that differ.
     """
     flags = dict(value)
-    search = dict(flags.pop("search", {}))
+    search = table(f"tasks.{name}.search", flags.pop("search", {}))
     by, in_place = search.pop("by", ""), flags.pop("in_place", False)
     for flag, values in search.items():
         if flag in _RUNNERS:
@@ -164,6 +169,17 @@ def _task_of(name: str, value: dict) -> Task:
                 )
     tuning = command(flags)
     return Task(tuning.command, tuning.flags, name, "", search, by, in_place)
+
+
+def table(what: str, value: Any) -> dict[str, Any]:
+    """A copy of an entry that must be a table.
+
+    Raises:
+      UserError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise UserError(f"{what} must be a table, found {value!r}")
+    return dict(value)
 
 
 def _repeats(values: Iterable) -> bool:

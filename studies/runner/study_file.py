@@ -25,12 +25,27 @@ class ResultColumn(Column):
       of: the task whose run has it, or "pretrain".
       file: in the run's folder; .jsonl: its last line.
       scale: what it is multiplied by.
+
+    Raises:
+      UserError: an entry is of another kind.
     """
 
     of: str = "pretrain"
     file: str = ""
     metric: str = ""
     scale: float = 1.0
+
+    def __post_init__(self):
+        kinds = {str: "text", bool: "true or false", int: "whole number"}
+        for field in dataclasses.fields(self):
+            kind, value = field.type, getattr(self, field.name)
+            fits = type(value) is kind or (kind is float and type(value) is int)
+            if not fits:
+                raise UserError(
+                    f"column {self.name!r}: `{field.name}` must be "
+                    f"{kinds.get(kind, 'number')}, found {value!r}"
+                )
+        checks.within(self, ">= 0", "digits", form=checks.FIELD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +114,8 @@ class StudyOptions:
                 )
         _among("`reference`", [self.reference], keys)
         _among("`figure_base`", [self.figure_base or keys[0]], keys)
+        if not isinstance(self.start, str):
+            raise UserError(f"`start` must be a folder, found {self.start!r}")
         how = {"form": checks.FIELD, "whole": True}
         checks.within(self, ">= 1", "pretrain_seeds", "finetune_seeds", **how)
         checks.within(self, ">= 0", "speed_steps", **how)
@@ -329,12 +346,13 @@ def options_of(
         if name in entries
     } | entries.pop("first", {})
     entries["first"] = {name: command(value) for name, value in first.items()}
-    shared = dict(entries.pop("all", {}))
+    shared = study_commands.table("[all]", entries.pop("all", {}))
     records, pretrain = entries.get("records"), entries.get("pretrain")
     entries["records"] = command(records) if records else None
     entries["pretrain"] = command(shared | pretrain) if pretrain else None
     tasks: dict[str, Task] = {}
-    for name, value in entries.get("tasks", {}).items():
+    sections = study_commands.table("[tasks]", entries.get("tasks", {}))
+    for name, value in sections.items():
         tasks |= study_commands.tasks_of(name, shared | value)
     entries["tasks"] = tasks
     entries["rows"] = _made(RowOptions, entries["rows"])

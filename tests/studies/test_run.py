@@ -77,5 +77,5 @@ def test_the_studies_are_named_in_its_help():
     done = commands.run("-m", "studies.run", "--help")
     for name in ("ablation", "encoders", "language_model", "learning"):
         assert f"`{name}`" in about and name in done.stdout
-    for name in ("multitask", "plateau", "released", "results"):
+    for name in ("multitask", "plateau", "recipe", "released", "results"):
         assert f"`{name}`" in about and name in done.stdout

@@ -122,6 +122,7 @@ def test_the_file_of_options(tmp_path):
     for wrong, message in (
         ("mnli = {}, xnli = {}", "'xnli' is no task of the schedule"),
         ("", "wanted .tasks. and `seeds`"),
+        ("mnli = []", "tasks.mnli must be a table, found"),
     ):
         found = OPTIONS.replace(
             "mnli = {}, cola = { max_seq_length = 9 }", wrong

@@ -32,6 +32,18 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
     [
         ('reference = "b"', 'reference = "z"', "one of a, b, c, found 'z'"),
         ("speed_steps", "sped_steps", "sped_steps"),
+        ("digits = 1", 'digits = "1"', "'two': `digits` must be whole number"),
+        ("digits = 1", "digits = -1", "`digits` must be >= 0"),
+        ('metric = "accuracy"', "metric = []", "`metric` must be text, found"),
+        ("scale = 100.0", "scale = true", "`scale` must be number, found True"),
+        ("speed_steps = 1", "all = [{}]", "all. must be a table, found"),
+        ("speed_steps = 1", "start = 3", "`start` must be a folder, found 3"),
+        ("speed_steps = 1", "corpus = [{}]", "`command` must be a table"),
+        (
+            "tasks.one = { ",
+            "tasks.one = { search = 'a/b', ",
+            "tasks.one.search must be a table, found 'a/b'",
+        ),
         ("speed_steps = 1", "speed_steps = -1", "`speed_steps` must be >= 0"),
         ("speed_steps = 1", 'kind = "x"', "one of study, gains, learning, sea"),
         ('name = "a first"', 'name = "a", start = "x"', "of weights, random"),
