@@ -16,6 +16,7 @@ from absl import flags
 
 from benchmarks.compare import harness, suites
 from common import figures, files
+from common.errors import UserError
 from flags import app
 from flags.bench_flags import BenchOptions
 
@@ -103,6 +104,11 @@ def main() -> None:
         with open(FLAGS.drawn_from, encoding="utf-8", newline="") as f:
             lines = (line for line in f if not line.startswith("#"))
             table = list(csv.reader(lines, delimiter="\t"))
+        if not table or table[0] != list(COLUMNS):
+            raise UserError(
+                f"--drawn_from={FLAGS.drawn_from}: wanted a long_rows.tsv that "
+                "this command wrote, found other columns"
+            )
         print(f"wrote {', '.join(draw(table, FLAGS.output_dir))}")
         return
     options = BenchOptions(

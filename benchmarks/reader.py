@@ -40,7 +40,7 @@ SEGMENTS = 64
 
 def define() -> None:
     """Registers the benchmark's flags."""
-    flags.DEFINE_integer("steps", 400, "Batches to time.")
+    flags.DEFINE_integer("steps", 400, "Batches to time.", 1)
     flags.DEFINE_integer("batch", 32, "Rows of a timed batch.")
 
 
@@ -48,7 +48,6 @@ def write_data(folder: str, lanes: int) -> PretrainingManifest:
     """A data directory with so many lanes per direction."""
     options = BuildOptions("-", "-", folder)
     layout = make_format(512, options.num_predict, VOCAB)
-    shape = record_arrays.Shape.of(options)
     rng = np.random.default_rng(0)
     # Few distinct lanes, repeated: what is read does not depend on the ids.
     distinct = min(lanes, 32)
@@ -62,7 +61,9 @@ def write_data(folder: str, lanes: int) -> PretrainingManifest:
     cut = segments_lib.make_segments(stream, total, 512, 256, rng)
     record_files = []
     for direction, name in enumerate(("forward", "backward")):
-        arrays = record_arrays.make_arrays(stream, cut, shape, SymbolIds(), rng)
+        arrays = record_arrays.make_arrays(
+            stream, cut, options, SymbolIds(), rng
+        )
         meta = arrays["meta"]
         meta["segment"] = np.arange(len(meta)) % SEGMENTS
         meta["flags"] = direction * FLAG_BACKWARD

@@ -5,12 +5,11 @@ is larger than two standard errors. Tasks with three numbers of labels or more
 have curves. docs/explanation/results.md has such tables.
 """
 
-import csv
 import dataclasses
 
 from common import figures, summary
 from common.errors import UserError
-from studies.runner import study_report
+from studies.runner import study_figure, study_report
 from studies.runner.jobs import NOT_RUN
 from studies.runner.seed_table import Column, Row, markdown
 from studies.runner.study import Study
@@ -110,13 +109,14 @@ class Gains(Study):
         columns = {}
         for column in self.options.columns:
             task = self.options.tasks[column.of]
-            columns[task.base, task.labels or ALL] = column
-        with open(table, encoding="utf-8", newline="") as f:
-            for line in csv.DictReader(f, delimiter="\t"):
-                column = columns[line["task"], line["labels"]]
-                value = column.scale * float(line["value"])
-                row = rows[line["start"]]
-                row.add(column.name, line["seed"], {"value": value}, "value")
+            columns[f"{task.base} with {task.labels or ALL} labels"] = column
+        names = ("task", "labels", "start", "seed")
+        for line, value in study_figure.lines_of(table, *names):
+            task = f"{line['task']} with {line['labels']} labels"
+            column = study_figure.find(table, "task", task, columns)
+            row = study_figure.find(table, "start", line["start"], rows)
+            number = {"value": column.scale * value}
+            row.add(column.name, line["seed"], number, "value")
         return list(rows.values())
 
     def draw(self, rows: list[Row]) -> list[str]:

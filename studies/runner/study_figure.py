@@ -3,9 +3,10 @@
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from common import figures
+from common import figures, files
 from common.errors import UserError
 from data.finetuning.ranking.metrics import Difference
 from studies.runner.seed_table import Row, difference, same_rate
@@ -13,6 +14,7 @@ from studies.runner.study_file import StudyOptions
 
 _FLAT = 0.1  # a column whose means all lie so near 0 says nothing
 Points = dict[str, dict[str, Difference]]
+T = TypeVar("T")
 
 
 def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
@@ -120,25 +122,58 @@ def _draw_paper(axis, column: str, rows, base: Row, names) -> None:
     )
 
 
+def lines_of(table: str, *names: str) -> Iterator[tuple[dict, float]]:
+    """The lines of a `table.tsv` and their values.
+
+    Raises:
+      UserError: it has not these columns, or a value is no number.
+    """
+    with open(table, encoding="utf-8", newline="") as f:
+        reader = csv.DictReader(f, delimiter="\t")
+        if missing := {*names, "value"} - set(reader.fieldnames or ()):
+            raise UserError(
+                f"{table}: wanted the table.tsv of this study, found no column "
+                f"{min(missing)!r}; check --study and --values"
+            )
+        for line in reader:
+            try:
+                yield line, float(line["value"])
+            except (TypeError, ValueError) as e:
+                raise UserError(
+                    f"{table}:{reader.line_num}: wanted a number under "
+                    f"'value', found {line['value']!r}"
+                ) from e
+
+
+def find(table: str, what: str, name: str, known: dict[str, T]) -> T:
+    """That of a name in a table; UserError: the study has none."""
+    if name not in known:
+        raise UserError(
+            f"{table}: the study has no {what} {name!r}; there are "
+            f"{', '.join(known)}"
+        )
+    return known[name]
+
+
 def read_rows(table: str, options: StudyOptions) -> list[Row]:
     """Rows of a .tsv, their rates of targets of the .md beside it.
 
     Raises:
-      UserError: the study has no such row.
+      UserError: it is no table of the study.
     """
     rows = {
         row.name: Row(row.name, paper=dict(row.paper)) for row in options.rows
     }
-    with open(table, encoding="utf-8", newline="") as f:
-        for line in csv.DictReader(f, delimiter="\t"):
-            if line["row"] not in rows:
-                raise UserError(
-                    f"{table}: the study has no row {line['row']!r}; its rows "
-                    f"are {', '.join(rows)}"
-                )
-            of = rows[line["row"]].values.setdefault(line["column"], {})
-            of[line["seed"]] = float(line["value"])
-    with open(f"{os.path.splitext(table)[0]}.md", encoding="utf-8") as f:
+    for line, value in lines_of(table, "row", "column", "seed"):
+        row = find(table, "row", line["row"], rows)
+        row.values.setdefault(line["column"], {})[line["seed"]] = value
+    report = f"{os.path.splitext(table)[0]}.md"
+    if not files.exists(report):
+        raise UserError(
+            f"{report} is missing: wanted the table.md of the same run beside "
+            f"{os.path.basename(table)}; it has the rates of targets"
+        )
+    with open(report, encoding="utf-8") as f:
         for name, rate in re.findall(
             r"^\| ([^|]+) \| ([\d.]+)% ", f.read(), re.M
         ):

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import types
 
+from benchmarks import reader
 from tests.conftest import ROOT
 from tests.helpers.runs import builds
 
@@ -44,3 +46,14 @@ def test_target_rates(tmp_path):
     assert found["lost_percent"] < 15
     off = [abs(x - 1) for x in found["by_pieces_per_word"].values() if x]
     assert max(off) < 0.06
+
+
+def test_the_reader(tmp_path, monkeypatch):
+    """Lanes of random ids are read, in order and far away."""
+    monkeypatch.setattr(reader, "SEGMENTS", 3)
+    monkeypatch.setattr(
+        reader, "FLAGS", types.SimpleNamespace(batch=4, steps=2)
+    )
+    found = reader.measure(reader.write_data(str(tmp_path), 6), 6)
+    assert found["lanes_per_direction"] == 6
+    assert found["tokens_per_second"] > 0 and found["seek_seconds"] > 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from common.errors import UserError
 from studies.kinds.registry import load, runner_of
 from studies.runner import study_figure, study_file
 from tests.conftest import ROOT
@@ -25,6 +26,35 @@ def test_the_ablation_of_the_page(tmp_path):
     assert len(found["TREC"]) == len(found["answerable F1"]) == 7
     paths = runner.draw(rows)
     assert [path[-4:] for path in paths] == [".png", ".svg"]
+
+
+@pytest.mark.parametrize(
+    "study, text, message",
+    [
+        ("ablation", "a\tb\n1\t2\n", "found no column 'column'; check --stu"),
+        ("results", "row\tvalue\n", "found no column 'labels'; check --study"),
+        ("ablation", "row\tcolumn\tseed\tvalue\n1 BERT\tx\t0\t\n", ":2: wan"),
+        ("ablation", "row\tcolumn\tseed\tvalue\n", "table.md is missing: want"),
+        (
+            "results",
+            "task\tlabels\tstart\tseed\tvalue\ntrec\t7\trandom\t0\t1\n",
+            "no task 'trec with 7 labels'; there are trec with 50 labels, ",
+        ),
+        (
+            "results",
+            "task\tlabels\tstart\tseed\tvalue\ntrec\tall\tx\t0\t1\n",
+            "the study has no start 'x'; there are pretrained, random",
+        ),
+    ],
+)
+def test_other_tables_are_refused(tmp_path, study, text, message):
+    path = tmp_path / "table.tsv"
+    path.write_text(text)
+    places = dict.fromkeys(("out", "data", "text", "start"), "-")
+    options = load(study_file.path_of(study), places)
+    runner = runner_of(str(tmp_path), options, only_read=True)
+    with pytest.raises(UserError, match=message):
+        runner.read_rows(str(path))
 
 
 @pytest.mark.long
