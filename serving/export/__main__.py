@@ -78,7 +78,8 @@ def _export_causal(output_dir: str, options: ExportOptions) -> str:
         ModelOptions(
             options.checkpoint,
             options.spiece_model_file,
-            checkpoint_choice=options.checkpoint_choice,
+            options.text,
+            options.checkpoint_choice,
         )
     )
     return export_causal(output_dir, lm, options.model_name, options.check)

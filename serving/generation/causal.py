@@ -10,6 +10,8 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from common.heads import HEADS
+from common.vocabularies import text_settings
+from common.vocabularies.text_settings import TextChoice
 from data.text import lm_vocabulary
 from data.text.lm_vocabulary import PieceVocabulary, Vocabulary
 from modeling.checkpoints import restore as checkpoints
@@ -106,7 +108,8 @@ def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
     """A model with its head; every weight must be restored.
 
     `mem_len` None = as it was trained. Raises UserError: a weight is missing,
-    or the vocabulary is missing or foreign.
+    the vocabulary is missing or foreign, or other text settings than its own
+    were said.
     """
     config = checkpoints.find_config(options.checkpoint)
     source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
@@ -114,11 +117,37 @@ def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
     folder = source.folder
     path = options.spiece_model_file or _vocabulary_in(folder, config)
     vocabulary = _load_vocabulary(path, config)
+    check_text(options.text, vocabulary, path)
     if mem_len is not None:
         config = config.with_memory(mem_len)
     model = CausalLanguageModel(config)
     checkpoints.restore(model, source, require="all")
     return CausalLM(model, vocabulary, path, source)
+
+
+def check_text(
+    said: TextChoice | None, vocabulary: Vocabulary, path: str
+) -> None:
+    """UserError: flags say other text settings than the vocabulary has."""
+    if isinstance(vocabulary, PieceVocabulary):
+        text_settings.resolve(said, vocabulary.tokenizer.settings, path)
+        return
+    said = said or TextChoice()
+    if said.rule is not None:
+        raise UserError(
+            f"--text_rule is of SentencePiece vocabularies, found {path} of "
+            f"{vocabulary.unit}s, which reads text as it stands; leave the "
+            "flag out"
+        )
+    if said.uncased not in (None, vocabulary.lower_case):
+        wanted, found = (
+            "lower-cased" if lower else "cased"
+            for lower in (said.uncased, vocabulary.lower_case)
+        )
+        raise UserError(
+            f"{path} is of other text settings: wanted {wanted}, found "
+            f"{found}; leave --uncased out to take the vocabulary's"
+        )
 
 
 def _vocabulary_in(folder: str, config: EncoderConfig) -> str:

@@ -7,10 +7,12 @@ import pytest
 
 from common.errors import UserError
 from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextChoice
 from data.finetuning import thresholds
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
 from serving.export import __main__ as export
+from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from tests.helpers import released
 from tests.serving.export.toy_exports import (
@@ -154,3 +156,19 @@ def test_a_left_to_right_export_has_no_length(tmp_path):
     options = ExportOptions(str(tmp_path), "lm", "model", max_seq_length=64)
     with pytest.raises(UserError, match="--max_seq_length=64: model is a left"):
         export._export_causal(str(tmp_path / "out"), options)
+
+
+def test_a_left_to_right_model_is_read_as_the_flags_say(monkeypatch):
+    """Its text settings and the choice of its weights."""
+    seen = []
+    monkeypatch.setattr("serving.generation.causal.load_causal", seen.append)
+    monkeypatch.setattr(
+        "serving.export.causal.export_causal", lambda *arguments: "1"
+    )
+    said = TextChoice(uncased=True)
+    options = ExportOptions(
+        "m", "lm", "c", "best", "v.model", text=said, model_name="n"
+    )
+    assert export._export_causal("out", options) == "1"
+    wanted = ModelOptions("c", "v.model", said, "best")
+    assert seen == [wanted]

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from common.vocabularies.text_settings import TextChoice
+from data.text.lm_vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling.heads.causal_lm import CausalLanguageModel
+from serving.generation.causal import check_text
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.decoder import Result
@@ -59,3 +62,29 @@ def test_company_changes_nothing_where_places_are_counted_from_the_end(
     model = CausalLanguageModel(known)
     assert unknown._replace(model=model).segment_len(3) == 7
     assert asked().segment_len(3) == 3
+
+
+def test_text_settings_are_the_vocabulary_s():
+    """What flags say of them was ignored."""
+    words = [
+        SymbolVocabulary("word", ["<eos>", "a"], "eos", lower)
+        for lower in (False, True)
+    ]
+    for vocabulary in words:
+        lower = vocabulary.lower_case
+        for said in (None, TextChoice(), TextChoice(uncased=lower)):
+            check_text(said, vocabulary, "v.json")
+        with pytest.raises(UserError, match="v.json is of other .* --uncased"):
+            check_text(TextChoice(uncased=not lower), vocabulary, "v.json")
+        with pytest.raises(UserError, match="--text_rule .* v.json of words"):
+            check_text(TextChoice("original"), vocabulary, "v.json")
+
+
+@pytest.mark.shared
+def test_text_settings_of_pieces_are_the_vocabulary_s(spiece_model):
+    vocabulary = PieceVocabulary(spiece_model)
+    settings = vocabulary.tokenizer.settings
+    check_text(TextChoice(settings.rule), vocabulary, spiece_model)
+    with pytest.raises(UserError, match="`uncased` wanted True"):
+        said = TextChoice(settings.rule, not settings.uncased)
+        check_text(said, vocabulary, spiece_model)
