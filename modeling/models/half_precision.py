@@ -6,7 +6,8 @@ and kernels are stored rounded, which halves them, and vectors (biases, scales
 of norms) stay in float32.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tf_keras
@@ -24,19 +25,42 @@ def in_bfloat16(build: Callable, model) -> tf_keras.Model:
     gives under the policy `mixed_bfloat16`: variables of two and more
     dimensions in bfloat16, the others in float32.
     """
-    before = tf_keras.mixed_precision.global_policy()
-    tf_keras.mixed_precision.set_global_policy(POLICY)
-    try:
-        with tf.variable_creator_scope(_stored_in_half):
-            half = build()
-    finally:
-        tf_keras.mixed_precision.set_global_policy(before)
+    with _policy(POLICY), tf.variable_creator_scope(_stored_in_half):
+        half = build()
     weights = named_variables(model)
     for name, variable in named_variables(half).items():
         # `true_dtype`: of what is stored, whatever a layer reads it as.
         stored = getattr(variable, "true_dtype", variable.dtype)
         variable.assign(tf.cast(tf.convert_to_tensor(weights[name]), stored))
     return half
+
+
+@contextlib.contextmanager
+def to_export(
+    build: Callable, fill: Callable, precision: str
+) -> Iterator[tf_keras.Model]:
+    """A model to export, whatever precision a training computes in.
+
+    Args:
+      build: gives the model with fresh weights.
+      fill: takes it and gives it its weights.
+      precision: "float32", or `POLICY` for `in_bfloat16`.
+    """
+    with _policy("float32"):
+        model = build()
+        fill(model)
+        yield model if precision == "float32" else in_bfloat16(build, model)
+
+
+@contextlib.contextmanager
+def _policy(name: str) -> Iterator[None]:
+    """Layers that are made within have this policy."""
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(name)
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
 
 
 def _stored_in_half(create, **arguments):

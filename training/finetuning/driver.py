@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 
 import tensorflow as tf
-import tf_keras
 
 from common import files
 from common.contract import task_spec
@@ -18,7 +17,7 @@ from data.finetuning.task import EVAL, PREDICT, TRAIN, Task
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights
-from modeling.models.half_precision import in_bfloat16
+from modeling.models.half_precision import to_export
 from modeling.ops import graph_memory
 from training import loop, strategy
 from training.checkpointing.checkpoints import PREFIX
@@ -249,14 +248,11 @@ class Driver:
         known = self.spec.data_options | data_options
         spec = dataclasses.replace(self.spec, data_options=known)
         folder = self.options.export_dir or os.path.join(self.home, "export")
-        build = self.objective.build_model
-        policy = tf_keras.mixed_precision.global_policy()
-        tf_keras.mixed_precision.set_global_policy("float32")
-        try:
-            model = build()
-            checkpoints.restore(model, checkpoint, require="all")
-            if self.options.export_precision != "float32":
-                model = in_bfloat16(build, model)
+        with to_export(
+            self.objective.build_model,
+            lambda model: checkpoints.restore(model, checkpoint, require="all"),
+            self.options.export_precision,
+        ) as model:
             version = self.export(
                 folder,
                 model,
@@ -265,8 +261,6 @@ class Driver:
                 weights=checkpoints.description(checkpoint),
             )
             self.say(f"exported {version}")
-        finally:
-            tf_keras.mixed_precision.set_global_policy(policy)
 
 
 def build_objective(task: Task, options: FinetuneOptions):

@@ -29,6 +29,7 @@ from data.finetuning.ranking.documents import select
 from data.finetuning.ranking.folds import Fold
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
+from modeling.models.half_precision import to_export
 from modeling.ops import graph_memory
 from training import loop
 from training.checkpointing.checkpoints import weights_to_read
@@ -257,16 +258,19 @@ class CrossEncoder:
         """A SavedModel of the first fold's best weights of the first seed."""
         folder = self.folder(0, 0)
         run = self.finetune.run.replace(model_dir=folder)
-        model = self.objective.build_model()
         source = weights_to_read(run)
         self.say(source.line)
-        checkpoints.restore(model, source, require="all")
         target = self.finetune.export_dir or os.path.join(
             self.finetune.run.model_dir, "export"
         )
         spiece = vocabulary.find_or_refuse(folder)
         about = checkpoints.description(source)
-        version = export(target, model, self.spec(), spiece, weights=about)
+        with to_export(
+            self.objective.build_model,
+            lambda model: checkpoints.restore(model, source, require="all"),
+            self.finetune.export_precision,
+        ) as model:
+            version = export(target, model, self.spec(), spiece, weights=about)
         self.say(f"exported {version}, the ranker of fold 0")
 
     def _passages(self, query: str, name: str, first_only: bool):

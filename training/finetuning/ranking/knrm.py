@@ -205,7 +205,7 @@ def build_model(
     options: RankerOptions,
     seed: int = 0,
 ) -> KernelRankingModel:
-    """The model, with its encoder, of one fold and seed, for an export.
+    """The model, with its encoder, of one fold and seed; weights are fresh.
 
     Raises UserError: the vectors are no encoder's.
     """
@@ -214,15 +214,24 @@ def build_model(
         raise UserError(
             f"--do_export needs --vectors=encoder, received {options.vectors}"
         )
-    config = source.encoder.config
-    layer = int(learned.layer[seed])
-    model = KernelRankingModel(
-        config,
+    return KernelRankingModel(
+        source.encoder.config,
         maker.kernels.mu,
         maker.kernels.sigma,
-        source.layers[layer],
+        source.layers[int(learned.layer[seed])],
         options.with_candidate_score,
     )
+
+
+def fill_model(
+    model: KernelRankingModel,
+    learned: Learned,
+    maker: FeatureMaker,
+    options: RankerOptions,
+    seed: int = 0,
+) -> None:
+    """What `build_model` gave gets the weights of that fold and seed."""
+    source, layer = maker.vectors, int(learned.layer[seed])
     for ours, theirs in zip(
         model.encoder.variables, source.encoder.variables, strict=True
     ):
@@ -235,10 +244,9 @@ def build_model(
         counts, documents = maker.counts
         values = [
             idf(counts.get(piece, 0), documents)
-            for piece in range(config.vocab_size)
+            for piece in range(model.config.vocab_size)
         ]
         model.kernel_piece_weights.assign(np.array(values, np.float32))
-    return model
 
 
 def export_spec(

@@ -26,6 +26,7 @@ from data.finetuning.ranking.runs import Run
 from data.text.opening import AnyTokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.heads.kernel_pooling import Kernels
+from modeling.models.half_precision import to_export
 from training import strategy
 from training.finetuning import sources
 from training.finetuning.options import FinetuneOptions
@@ -315,11 +316,15 @@ class RankingRun:
     def write_export(self, maker: FeatureMaker, learned: Learned) -> None:
         """A SavedModel of the first fold's K-NRM of the first seed."""
         options = self.options.ranker
-        model = knrm.build_model(learned, maker, options)
         folder = self.options.finetune.export_dir or self._path("export")
-        model_type = model.config.model_type
-        spec = knrm.export_spec(self.tokenizer, options, model_type)
-        version = self.export(folder, model, spec, self.tokenizer.path)
+        with to_export(
+            lambda: knrm.build_model(learned, maker, options),
+            lambda model: knrm.fill_model(model, learned, maker, options),
+            self.options.finetune.export_precision,
+        ) as model:
+            model_type = model.config.model_type
+            spec = knrm.export_spec(self.tokenizer, options, model_type)
+            version = self.export(folder, model, spec, self.tokenizer.path)
         self.say(f"exported {version}, the ranker of fold 0")
 
     def features(self, maker: FeatureMaker) -> Features:

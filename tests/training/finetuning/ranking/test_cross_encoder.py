@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from data.finetuning.ranking import features, runs
 from data.finetuning.ranking.folds import Fold
 from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
+from modeling.checkpoints import native
 from modeling.encoders.registry import read_config
 from tests.training.finetuning.ranking import toy
 from training.finetuning.ranking.cross_encoder import CrossEncoder
@@ -172,11 +174,35 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config, monkeypatch):
     check_export(tmp_path, "cross_encoder", {})
 
 
-def check_export(folder, name, more):
+@pytest.mark.shared
+def test_the_precision_of_an_export_is_followed(tmp_path, spiece_model):
+    """It was float32, or that of the training."""
+    toy.write(tmp_path)
+    ranker = {"ranker": "cross_encoder", "max_query_length": 5}
+    options = toy.options(
+        tmp_path, ranker=ranker, export_precision="mixed_bfloat16"
+    )
+    options = dataclasses.replace(options, max_seq_length=16)
+    run = RankingRun(options, Tokenizer(spiece_model), lambda line: None)
+    ranking = run.cross_encoder(run.task([]))
+    folder = ranking.folder(0, 0)
+    native.write(folder, ranking.objective.build_model(), ranking.config)
+    shutil.copy(spiece_model, f"{folder}/spiece.model")
+    found = []
+
+    def export(target, model, spec, spiece, weights):
+        found.append((model.dtype_policy.name, spec.head))
+        return target
+
+    ranking.write_export(export)
+    assert found == [("mixed_bfloat16", "ranking")]
+
+
+def check_export(folder, name, more, version="1", atol=2e-5):
     """The export scores as the run of the fold that it is of."""
     from serving.saved_model import SavedModel
 
-    loaded = SavedModel(str(folder / "model/export/1"))
+    loaded = SavedModel(str(folder / "model/export" / version))
     run = runs.read(str(folder / f"model/runs/{name}.seed0.fold0.run"))
     rows = (folder / "topics.tsv").read_text().splitlines()
     topics = dict(row.split("\t") for row in rows)
@@ -192,7 +218,7 @@ def check_export(folder, name, more):
         inputs["candidate_scores"] = np.array(given, np.float32)
     answer = loaded(inputs)
     values = list(scores.values())
-    np.testing.assert_allclose(answer["scores"][0], values, atol=2e-5)
+    np.testing.assert_allclose(answer["scores"][0], values, atol=atol)
     order = answer["order"][0]
     np.testing.assert_array_equal(order, np.argsort(-answer["scores"][0]))
 
@@ -222,6 +248,14 @@ def test_knrm_is_exported_with_its_encoder(tmp_path, spiece_model, config):
     RankingRun(options, tokenizer, lambda line: None, export)()
     candidates = runs.read(str(tmp_path / "model/candidates.run"))
     check_export(tmp_path, "knrm", candidates)
+    finetune = dataclasses.replace(
+        options.finetune, export_precision="mixed_bfloat16"
+    )
+    options = dataclasses.replace(options, finetune=finetune)
+    RankingRun(options, tokenizer, lambda line: None, export)()
+    about = (tmp_path / "model/export/2/signature.json").read_text()
+    assert json.loads(about)["precision"] == "mixed_bfloat16"
+    check_export(tmp_path, "knrm", candidates, "2", 5e-2)
 
 
 @pytest.mark.shared
