@@ -152,8 +152,8 @@ def _run(model: SavedModel, good: list[tuple[int, dict]]):
 def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
     """The row with every value checked against the signature."""
     data = model.description.get("data_options", {})
-    checked = {}
-    for number, (name, spec) in enumerate(model.inputs(RAW).items()):
+    checked, specs = {}, model.inputs(RAW)
+    for number, (name, spec) in enumerate(specs.items()):
         value = row.inputs[name]
         at = f"{row.where}: {name}"
         if spec["dtype"] != "string":
@@ -172,6 +172,7 @@ def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
             limits.check_text(v, f"{at}[{i}]", max_chars)
             for i, v in enumerate(value)
         ]
+    limits.check_lists(checked, specs, row.where)
     return checked
 
 

@@ -1,5 +1,7 @@
 """What values must be before a model sees them; used by commands and server."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from common import encodings
@@ -64,6 +66,24 @@ def check_numbers(
     if not np.isfinite(array).all():
         raise UserError(f"{where}: a number is not finite in {dtype}")
     return array
+
+
+def check_lists(row: Mapping, specs: Mapping[str, Mapping], where: str) -> None:
+    """UserError: numbers of a list's texts are not as many as the texts.
+
+    `row` holds checked values, `specs` are the inputs' dtype and shape with the
+    batch.
+    """
+    lists = [name for name, spec in specs.items() if len(spec["shape"]) == 2]
+    texts = [name for name in lists if specs[name]["dtype"] == "string"]
+    for text in texts:
+        for name in lists:
+            wanted, found = len(row[text]), len(row[name])
+            if found != wanted:
+                raise UserError(
+                    f"{where}: {name}: wanted {wanted}, as many as {text}, "
+                    f"found {found}"
+                )
 
 
 def _count_numbers(value, kinds, where: str) -> int:

@@ -53,6 +53,7 @@ def check_row(
         else _check(row[key], spec, f"{where}.{key}", limit)
         for key, spec in specs.items()
     }
+    limits.check_lists(checked, specs, where)
     _check_lengths(checked, where, known.get("max_position_embeddings"))
     _check_ranges(checked, where, known)
     return checked

@@ -212,6 +212,35 @@ def test_errors(tmp_path):
         PredictOptions("model")
 
 
+def test_documents_and_their_numbers_are_as_many(tmp_path):
+    """Other counts ended in a trace of TensorFlow's, bad rows skipped or not."""
+
+    class Ranker(FakeModel):
+        def inputs(self, signature="serving_default"):
+            many = {"shape": [None, None]}
+            return {
+                "documents": {"dtype": "string"} | many,
+                "scores": {"dtype": "float32"} | many,
+            }
+
+        def __call__(self, inputs):
+            return {"total": np.sum(inputs["scores"], 1)}
+
+    path = tmp_path / "in.jsonl"
+    rows = [
+        '{"documents": ["a", "b", "c"], "scores": ' + scores + "}\n"
+        for scores in ("[1, 2, 3]", "[1]", "[1, 2, 3, 4]")
+    ]
+    path.write_text("".join(rows))
+    with pytest.raises(UserError, match="in.jsonl:2: scores: wanted 3, as man"):
+        answering.predict_file(Ranker(), options(tmp_path, "in.jsonl"))
+    skipping = options(tmp_path, "in.jsonl", skip_bad_rows=True)
+    answering.predict_file(Ranker(), skipping)
+    good, *bad = answers(tmp_path)
+    assert good["total"] == 6
+    assert [a["error"].split(", found ")[1] for a in bad] == ["1", "4"]
+
+
 def test_numbers_of_a_row_are_numbers(tmp_path):
     """K-NRM's `candidate_scores` beside its documents."""
 

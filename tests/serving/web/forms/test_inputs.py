@@ -193,6 +193,18 @@ def test_values_that_keep_their_spec_come_as_the_model_takes_them():
     assert row["x"].tolist() == [[1, 2, 3], [0.5, 0, 0]]
 
 
+def test_numbers_of_texts_are_as_many_as_the_texts():
+    specs = TEXTS | {"scores": {"dtype": "float32", "shape": [None, None]}}
+    row = {"text": ["a", "b"], "scores": [1.0, 2.0]}
+    options = ServerOptions()
+    found = inputs.check_row(row, specs, "instances[4]", options)
+    assert found["scores"].tolist() == [1, 2]
+    row["scores"] = [1.0]
+    with pytest.raises(UserError) as e:
+        inputs.check_row(row, specs, "instances[4]", options)
+    assert "instances[4]: scores: wanted 2, as many as text" in str(e.value)
+
+
 def test_a_second_text_may_be_empty_where_training_allowed_it():
     text = {"dtype": "string", "shape": [None]}
     specs = {"text_a": text, "text_b": text}
