@@ -93,6 +93,20 @@ def distinct(holder: Any, name: str, noun: str) -> None:
     )
 
 
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, for `object_pairs_hook` of `json.loads`.
+
+    Raises ValueError: a key is there twice. Some readers take the first value
+    and some the last one.
+    """
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        key = next(k for k, _ in pairs if k in seen or seen.add(k))
+        raise ValueError(f"an object has the key {key[:40]!r} twice")
+    return value
+
+
 def weights(holder: Any, name: str, count: int, noun: str) -> None:
     """Requires positive, finite numbers: none, or `count`, one per `noun`."""
     values = getattr(holder, name)

@@ -1,6 +1,7 @@
 """Ranges and choices: what passes, and the one line that a refusal is."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -95,3 +96,12 @@ def test_lists_of_the_command_line():
     for wrong in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(UserError, match="--names must be positive"):
             checks.weights(_Values(1, names=(1.0, wrong)), "names", 2, "file")
+
+
+def test_a_key_that_is_given_twice_is_named():
+    hook = checks.each_key_once
+    text = '{"b": 1, "a": [{"B": 2}, {}]}'
+    assert json.loads(text, object_pairs_hook=hook) == json.loads(text)
+    text = '[{"b": 1, "a": 3, "c": 4, "a": 3}]'
+    with pytest.raises(ValueError, match="the key 'a' twice"):
+        json.loads(text, object_pairs_hook=hook)

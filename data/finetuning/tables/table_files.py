@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 from common import encodings, files
+from common.checks import each_key_once
 from common.errors import UserError
 from common.process import memory
 from data.finetuning.examples import BadRows
@@ -276,7 +277,8 @@ def wrong_columns(
 def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
     """("file:line", object) of every line.
 
-    Other JSON values and texts with half of a surrogate pair are reported.
+    Other JSON values, keys that are given twice and texts with half of a
+    surrogate pair are reported.
     """
     for number, line in read_lines(path, bad):
         where = f"{path}:{number}"
@@ -315,16 +317,7 @@ def parse_json(text: str) -> object:
     Python's reader keeps the last of two: half of a file would be gone. Raises
     ValueError, also for no JSON; RecursionError.
     """
-    return json.loads(text, object_pairs_hook=_once)
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has the key {twice!r:.60} twice")
-    return value
+    return json.loads(text, object_pairs_hook=each_key_once)
 
 
 def read_json(path: str) -> object:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from common.checks import each_key_once
 from common.errors import UserError
 from serving.options import ServerOptions
 from serving.web.forms import inputs
@@ -21,9 +22,13 @@ class Request(NamedTuple):
 
 
 def parse_body(body: bytes) -> dict:
-    """The JSON object of a body; UserError: no UTF-8, no JSON, no object."""
+    """The JSON object of a body; UserError: no UTF-8, no JSON, a key twice."""
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
+        value = json.loads(
+            body.decode("utf-8"),
+            parse_constant=_refuse,
+            object_pairs_hook=each_key_once,
+        )
     except UnicodeDecodeError as e:
         raise UserError(f"the body is not UTF-8 at byte {e.start}") from e
     except RecursionError as e:

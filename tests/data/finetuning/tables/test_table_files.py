@@ -257,3 +257,14 @@ def test_half_a_surrogate_pair_is_no_text(tmp_path):
     found = table_files.read_jsonl(str(path), bad)
     assert [value for _, value in found] == rows[:1]
     assert "a.jsonl:3: the field 'tags': \\ude00 is half" in bad.summary()
+
+
+def test_a_row_with_a_key_twice_is_reported(tmp_path):
+    """The last value counted, in silence."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "a", "text": "b"}\n')
+    bad = BadRows(skip=True)
+    rows = list(table_files.read_jsonl(str(path), bad))
+    assert [row for _, row in rows] == [{"text": "a"}]
+    (problem,) = bad.shown
+    assert "rows.jsonl:2: no valid JSON" in problem and "'text'" in problem

@@ -12,7 +12,7 @@ from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web import app as app_lib  # noqa: E402
 from serving.web import workers  # noqa: E402
-from serving.web.forms.requests import parse_request  # noqa: E402
+from serving.web.forms.requests import parse_body, parse_request  # noqa: E402
 
 PREDICT = "/v1/models/transformer_xl:predict"
 WHOLE = {"max_new_tokens": 3, "temperature": 0.5, "top_k": 2, "seed": 7}
@@ -181,3 +181,10 @@ def test_a_body_that_breaks_the_form_is_one_line(body, said):
         parse(body)
     message = str(e.value)
     assert said in message and len(message) < 200 and "\n" not in message
+
+
+def test_a_key_that_is_given_twice_is_refused():
+    """The last value was answered."""
+    body = b'{"instances": [{"text": "a", "text": "b"}]}'
+    with pytest.raises(UserError, match="has the key 'text' twice"):
+        parse_body(body)
