@@ -88,6 +88,15 @@ def refuse_input(output: str, inputs: Iterable[str]) -> None:
             )
 
 
+def refuse_existing(output: str) -> None:
+    """Raises UserError where an --output_file would take another's place."""
+    if output and exists(output):
+        raise UserError(
+            f"--output_file={output} exists and is complete: remove it or give "
+            "another name"
+        )
+
+
 def is_remote(path: str) -> bool:
     """True for paths with a scheme such as `gs://bucket/file`."""
     return "://" in path

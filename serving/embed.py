@@ -5,8 +5,8 @@
         --pooling=mean --output_file=vectors.csv
 
 The output's ending says the format: .jsonl and .csv hold one text per line,
-.npz arrays. With --pooling=none every piece keeps its vector and its
-characters `[start, end)` of the raw text.
+.npz arrays. A file that exists is not replaced. With --pooling=none every piece
+keeps its vector and its characters `[start, end)` of the raw text.
 """
 
 import csv
@@ -38,6 +38,7 @@ def main() -> None:
     if options.output_file:
         if options.input_file:
             files.refuse_input(options.output_file, [options.input_file])
+        files.refuse_existing(options.output_file)
         files.check_output(options.output_file)
     encoder, tokenizer = load_encoder(model_options, options.memory_len)
     try:

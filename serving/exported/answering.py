@@ -42,7 +42,7 @@ def answer(model: SavedModel, options: PredictOptions) -> None:
     if not options.text:
         predict_file(model, options)
         return
-    _refuse_complete(options)
+    files.refuse_existing(options.output_file)
     lines = []
     for row in predict_rows(model, _from_flags(model, options), options):
         lines.append(json.dumps(row, ensure_ascii=False))
@@ -70,19 +70,10 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
         return _predict_to_file(model, options, source)
 
 
-def _refuse_complete(options: PredictOptions) -> None:
-    """UserError: answers would take the place of others."""
-    if options.output_file and os.path.exists(options.output_file):
-        raise UserError(
-            f"--output_file={options.output_file} exists and is complete: "
-            "remove it or give another name"
-        )
-
-
 def _predict_to_file(
     model: SavedModel, options: PredictOptions, source: Iterator[InputRow]
 ) -> int:
-    _refuse_complete(options)
+    files.refuse_existing(options.output_file)
     partial = options.output_file + ".partial"
     count = 0
     file = locks.open_own(partial)

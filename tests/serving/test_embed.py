@@ -187,6 +187,11 @@ def test_an_input_is_not_replaced_and_a_layer_is_one_that_there_is(
     with pytest.raises(UserError, match="would replace the input"):
         run(input_file=str(source), output_file=str(other))
     assert source.read_text() == "a\n"
+    other.unlink()
+    other.write_text("vectors\n")
+    with pytest.raises(UserError, match="b.csv exists and is complete: remove"):
+        run(text=("a",), output_file=str(other))
+    assert other.read_text() == "vectors\n"
     target = tmp_path / "c.csv"
     with pytest.raises(UserError, match="--layer, --max_seq_length: .layer"):
         run(text=("a",), output_file=str(target), layer=4)
