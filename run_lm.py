@@ -246,7 +246,8 @@ def score(
     """Prints the log-probability of every line of a file, JSONL.
 
     Raises:
-      UserError: the file cannot be read or holds nothing.
+      UserError: the file cannot be read or holds nothing, or the scores would
+        take the place of another file.
     """
     from common import files
     from modeling.checkpoints import restore
@@ -255,6 +256,10 @@ def score(
     from serving.generation.causal_scoring import CausalScorer
     from training.checkpointing.checkpoints import weights_to_read
 
+    if what.output_file:
+        files.refuse_input(what.output_file, [what.input_file])
+        files.refuse_existing(what.output_file)
+        files.check_output(what.output_file)
     source = weights_to_read(options)
     print(source.line, file=sys.stderr)
     texts = scored_lines.read_lines(what.input_file)

@@ -122,7 +122,7 @@ class CausalLMOptions:
         "", "With --mode=score: one text per line.", often=True
     )
     output_file: str = setting(
-        "", "With --mode=score: JSONL; '' = standard output."
+        "", "With --mode=score: JSONL, a new file; '' = standard output."
     )
     score_line_end: bool = setting(
         True, "With --mode=score: the end of a line is scored, too."

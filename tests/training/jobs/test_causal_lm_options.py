@@ -122,3 +122,11 @@ def test_windows_see_all_of_themselves():
         )
     with pytest.raises(UserError, match="nothing would be evaluated"):
         CausalLMOptions("d", mode="sweep", sweep_step=9, sweep_max=8)
+
+
+def test_files_of_scores_are_of_that_mode():
+    scored = {"input_file": "lines.txt", "output_file": "scores.jsonl"}
+    assert CausalLMOptions("data", mode="score", **scored).output_file
+    for name, path in scored.items():
+        with pytest.raises(UserError, match=f"--{name} is for --mode=score"):
+            CausalLMOptions("data", mode="eval", **{name: path})

@@ -12,6 +12,7 @@ import types
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from tests.conftest import ROOT
 from tests.helpers import commands
 from tests.helpers.runs.lm import SIZES, command, data, evaluation, run
@@ -379,3 +380,22 @@ def test_an_evaluation_says_how_far_distances_count(protocol):
     assert "T=8, clamp_len 5, " in _segments(request, what)
     config.clamp_len = -1
     assert "clamp_len" not in _segments(request, what)
+
+
+def test_scores_take_no_other_file_s_place(tmp_path):
+    """They were written over the lines themselves."""
+    from run_lm import score
+
+    lines, other = tmp_path / "lines.txt", tmp_path / "other.jsonl"
+    for path in (lines, other):
+        path.write_text("a b\n")
+    for output, message in (
+        (lines, "lines.txt would replace the input"),
+        (other, "other.jsonl exists and is complete"),
+    ):
+        what = types.SimpleNamespace(
+            input_file=str(lines), output_file=str(output)
+        )
+        with pytest.raises(UserError, match=message):
+            score(None, what, None)
+        assert output.read_text() == "a b\n"
