@@ -101,9 +101,9 @@ def parse_label(
 ) -> tuple[str | float | tuple[str, ...] | None, str | None]:
     """(label, problem): one of both is None.
 
-    Names that are not `known` are a problem; None allows all. A multi-label
-    field is a sequence of names, or has the separator between them; "" has no
-    label.
+    Names that are not `known` are a problem; None allows all in one line. A
+    multi-label field is a sequence of names, or has the separator between
+    them; "" has no label.
     """
     parts = text.split(separator) if isinstance(text, str) else text
     text = text.strip() if isinstance(text, str) else separator.join(text)
@@ -119,7 +119,14 @@ def parse_label(
             return None, "the label is empty"
         names = (text,)
     for name in names:
-        if known is not None and name not in known:
+        if name in (known or ()):
+            continue
+        if len(name.splitlines()) > 1:
+            return None, (
+                f"the label {name[:40]!r} holds a line break; an export lists "
+                "labels one per line"
+            )
+        if known is not None:
             return None, (
                 f"unknown label {name[:40]!r}, wanted one of "
                 f"{', '.join(list(known)[:20])}"

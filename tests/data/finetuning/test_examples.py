@@ -67,6 +67,19 @@ def test_labels_of_every_kind(text, kind, label, problem):
     assert found[1] is None if problem is None else problem in found[1]
 
 
+@pytest.mark.parametrize("kind", ["classification", "multi_label"])
+def test_a_label_is_one_line(kind):
+    """The list of an export's labels had a line too many."""
+    parse = task_examples.parse_label
+    for name in ("a\nb", "a\rb", "a\u2028b"):
+        label, problem = parse(name, kind)
+        assert label is None and "holds a line break" in problem
+        assert parse(name, kind, {"a": 0, "c": 1})[1] == problem
+    # Of a model that was trained with it.
+    assert parse("a\nb", kind, {"a\nb": 0})[1] is None
+    assert parse(" a b\n", kind)[1] is None
+
+
 def test_rows_without_an_id_have_their_number_in_the_file():
     bad = BadRows(skip=True)
     bad.report("before", "of another file")
