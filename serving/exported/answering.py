@@ -75,8 +75,17 @@ def _predict_to_file(
 ) -> int:
     files.refuse_existing(options.output_file)
     partial = options.output_file + ".partial"
+    for path in (partial, partial + ".json"):
+        files.refuse_input(path, [options.input_file])
     count = 0
     file = locks.open_own(partial)
+    if os.path.getsize(partial) and not os.path.exists(partial + ".json"):
+        file.close()
+        raise UserError(
+            f"{partial} holds no answers of a stopped run, whose record "
+            f"{partial}.json is missing: move it away or give another "
+            "--output_file"
+        )
     try:
         with files.writing(partial), file as out:
             done = _resume(out, partial, _identity(model, options))

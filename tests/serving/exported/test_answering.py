@@ -108,6 +108,26 @@ def test_a_failed_command_leaves_nothing_in_the_way(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
+@pytest.mark.parametrize("ending", ["", ".json"])
+def test_an_input_of_the_name_of_answers_is_kept(tmp_path, ending):
+    """It was emptied and removed."""
+    path = tmp_path / f"out.jsonl.partial{ending}"
+    path.write_text("a\nb\n")
+    chosen = options(tmp_path, path.name)
+    with pytest.raises(UserError, match="would replace the input"):
+        answering.predict_file(FakeModel(), chosen)
+    assert path.read_text() == "a\nb\n"
+
+
+def test_a_file_that_no_run_left_is_kept(tmp_path):
+    (tmp_path / "in.txt").write_text("a\n")
+    path = tmp_path / "out.jsonl.partial"
+    path.write_text("half of a download")
+    with pytest.raises(UserError, match="partial.json is missing: move it aw"):
+        answering.predict_file(FakeModel(), options(tmp_path))
+    assert path.read_text() == "half of a download"
+
+
 def test_a_file_without_rows_leaves_nothing(tmp_path):
     (tmp_path / "in.txt").write_text("")
     with pytest.raises(UserError, match="holds no row"):
