@@ -105,6 +105,8 @@ class Study(Runner):
             speeds = self._speeds(records)
         for row in self.options.rows:
             jobs += self._jobs(row, records[row.key], speeds)
+        if self.only_read:
+            self.records.say_hidden(self.options.rows, records)
         missing = {job.kind for job in jobs if not self.is_done(job)}
         if missing and not (self.options.equal_seconds or self.only_read):
             study_records.check_held_out(self.options, records)

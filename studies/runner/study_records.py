@@ -8,7 +8,7 @@ from typing import Any
 
 from common.errors import UserError
 from studies.runner import study_report
-from studies.runner.jobs import Job, Jobs, because
+from studies.runner.jobs import NOT_RUN, Job, Jobs, because
 from studies.runner.study_commands import Command
 from studies.runner.study_file import StudyOptions
 from studies.runner.study_rows import RowOptions
@@ -78,6 +78,22 @@ class Records:
                 f"{wanted:.2%} were wanted"
             )
         return home, ""
+
+    def say_hidden(
+        self, rows: Iterable[RowOptions], records: dict[str, tuple[str, str]]
+    ) -> None:
+        """Where nothing is run: a note on results that the table leaves out."""
+        hidden = [
+            row.key
+            for row in rows
+            if records[row.key][1] == NOT_RUN
+            and self._runner.is_done(Job(f"{row.key}-0", ()))
+        ]
+        if hidden:
+            self._say(
+                f"note: rows {', '.join(hidden)} have results, but no records "
+                "here, which say what may be compared: run it without --table"
+            )
 
     def _place(self, flags: dict[str, Any]) -> tuple[str, str]:
         """(name of the job, folder) of records with these flags of a row."""

@@ -148,6 +148,17 @@ def test_a_study_of_known_jobs_runs_nothing(options, tmp_path, monkeypatch):
     )
     first, path, began = studied(options, tmp_path / "first")
     assert {"vocabulary", "a-0", "speed/one-1"} < began
+    # A file of an older version does not say which records there were.
+    known = json.loads(pathlib.Path(path).read_text())
+    for row in known.values():
+        row.pop("about", None)
+    (tmp_path / "old.json").write_text(json.dumps(known))
+    third = study.Study(str(tmp_path / "third"), load(str(options), {}), True)
+    lines = []
+    third.records._say = lines.append
+    known_jobs.adopt(third.folder, str(tmp_path / "old.json"))
+    third.run()
+    assert lines[0].startswith("note: rows a, b, c have results, but no record")
     rates.clear()
     second, again, began = studied(options, tmp_path / "second", path)
     assert not began
