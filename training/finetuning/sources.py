@@ -98,10 +98,20 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
 
     A released folder's `tokenizer.json` or `vocab.txt` counts, too.
+
+    Raises:
+      UserError: there is none.
     """
     if given:
         return given
     folders = [options.run.model_dir]
+    begins = options.do_train and not options.run.init_checkpoint
+    if begins and vocabulary.find(*folders) is None:
+        raise UserError(
+            f"{folders[0]} holds no vocabulary, and nothing to begin with is "
+            "given: give --init_checkpoint, a folder with weights and their "
+            "vocabulary, or --spiece_model_file to train random weights"
+        )
     if options.run.init_checkpoint:
         folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
     return vocabulary.find_or_refuse(*folders)

@@ -148,6 +148,10 @@ def test_where_a_vocabulary_is_looked_for(world):
     assert sources.find_spiece(options, "given.model") == "given.model"
     with pytest.raises(UserError, match="model and .*start: wanted a vocabul"):
         sources.find_spiece(options, "")
+    with pytest.raises(UserError, match="model holds no .* --init_checkpoint"):
+        sources.find_spiece(options_of(folder, do_train=True), "")
+    with pytest.raises(UserError, match="found none; give --spiece_model"):
+        sources.find_spiece(options_of(folder, do_eval=True), "")
     for place in ("start", "model"):  # the run's own comes first
         (folder / place / "spiece.model").write_text("x")
         found = sources.find_spiece(options, "")

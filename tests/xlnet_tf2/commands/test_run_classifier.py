@@ -73,7 +73,7 @@ def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
     with pytest.raises(UserError, match="has 1000 pieces.*vocabulary of 999"):
         run(tmp_path, spiece_model, options)
     assert not (tmp_path / "model").exists()
-    with pytest.raises(UserError, match="wanted a vocabulary"):
+    with pytest.raises(UserError, match="give --init_checkpoint, a folder"):
         sources.find_spiece(options, "")
     padded = make_options(tmp_path, do_train=True, pooling="original")
     buckets = FeatureOptions(spiece_model, 16, length_buckets="8")
