@@ -244,12 +244,16 @@ class Study(Runner):
         Where steps follow from it, a row is timed by itself: another one may
         have larger layers.
         """
-        kind = kind_of(self.options.flags_of(row))
-        rows = self.options.rows
+        flags, rows = self.options.flags_of(row), self.options.rows
         if not (row.seconds_of or row.key in {r.seconds_of for r in rows}):
-            return kind
-        kinds = [kind_of(self.options.flags_of(r)) for r in rows if not r.start]
-        return kind if kinds.count(kind) == 1 else f"{kind}-{row.key}"
+            return kind_of(flags)
+        others = [self.options.flags_of(r) for r in rows if not r.start]
+        alike = all(
+            of | {"train_steps": 0} == flags | {"train_steps": 0}
+            for of in others
+            if kind_of(of) == kind_of(flags)
+        )
+        return kind_of(flags) + ("" if alike else f"-{row.key}")
 
     def _steps(self, row: RowOptions, speeds: dict[str, Speed]) -> dict:
         """Flags of a pretraining that takes as long as another row's.

@@ -15,6 +15,7 @@ from studies.kinds.registry import load
 from studies.runner import (
     study,
     study_figure,
+    study_file,
     study_records,
     study_report,
 )
@@ -244,6 +245,12 @@ def test_rows_of_equal_seconds_are_timed_by_themselves(options, tmp_path):
     runner = study.Study(str(tmp_path), load(str(options), {}))
     kinds = [runner._kind(row) for row in runner.options.rows]
     assert kinds == ["pretrain-xlnet", "pretrain-xlnet-b", "pretrain-xlnet-c"]
+    # Those of the project that have the same flags still share one.
+    path = study_file.path_of("encoders")
+    places = dict.fromkeys(("out", "data", "text"), "x")
+    encoders = study.Study(str(tmp_path), load(path, places))
+    found = {encoders._kind(row) for row in encoders.options.rows}
+    assert len(found) == 4 and not any("seconds" in kind for kind in found)
     speeds = {kinds[1]: Speed(0.0, 0.1), kinds[2]: Speed(0.0, 0.3)}
     row = runner.options.rows[2]
     assert runner._steps(row, speeds) == {"train_steps": 3}
