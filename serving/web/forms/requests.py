@@ -22,7 +22,10 @@ class Request(NamedTuple):
 
 
 def parse_body(body: bytes) -> dict:
-    """The JSON object of a body; UserError: no UTF-8, no JSON, a key twice."""
+    """The JSON object of a body.
+
+    Raises UserError: no UTF-8, no JSON, no object, or a key twice.
+    """
     try:
         value = json.loads(
             body.decode("utf-8"),
