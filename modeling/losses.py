@@ -8,6 +8,7 @@ import dataclasses
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
+from modeling.ops import tied
 
 
 def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -74,6 +75,7 @@ def chunked_lm_sums(
     targets: tf.Tensor,
     weights: tf.Tensor,
     chunk_size: int,
+    dtype: tf.DType = tf.float32,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """`weighted_sums` of tied logits without the whole [rows, V] at once.
 
@@ -87,6 +89,7 @@ def chunked_lm_sums(
       targets: int [rows].
       weights: [rows].
       chunk_size: c > 0.
+      dtype: of the activations that `hidden` was made of (`tied.logits`).
     """
     if chunk_size < 1:
         raise ValueError(f"`chunk_size` must be > 0, received {chunk_size}")
@@ -100,7 +103,9 @@ def chunked_lm_sums(
     def run(hidden, table, bias):
         chunks = tf.pad(hidden, [[0, surplus], [0, 0]])
         chunks = tf.reshape(chunks, [-1, chunk_size, hidden.shape[-1]])
-        computation = _Chunks(chunks, targets, weights, table, bias)
+        computation = _Chunks(
+            chunks, targets, weights, table, bias, tied.gradient_type(dtype)
+        )
 
         def gradient(upstream, _):
             d_hidden, d_table, d_bias = computation.gradients(upstream)
@@ -125,6 +130,7 @@ class _Chunks:
     weights: tf.Tensor  # [C, c]
     table: tf.Tensor  # [V, D]
     bias: tf.Tensor  # [V]
+    dtype: tf.DType  # of the gradient by the logits
 
     def _count(self):
         return self.hidden.shape[0] or tf.shape(self.hidden)[0]
@@ -162,8 +168,9 @@ class _Chunks:
             error = tf.nn.softmax(self._logits(i))
             error -= tf.one_hot(self.targets[i], self.bias.shape[0])
             error *= (upstream * self.weights[i])[:, tf.newaxis]  # [c, V]
-            d_hidden = d_hidden.write(i, tf.matmul(error, self.table))
-            d_table += tf.matmul(error, self.hidden[i], transpose_a=True)
+            narrow = tf.cast(error, self.dtype)
+            d_hidden = d_hidden.write(i, tied.rows_gradient(narrow, self.table))
+            d_table += tied.table_gradient(narrow, self.hidden[i])
             return i + 1, d_hidden, d_table, d_bias + tf.reduce_sum(error, 0)
 
         d_hidden, d_table, d_bias = self._loop(

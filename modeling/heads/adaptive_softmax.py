@@ -123,12 +123,13 @@ class AdaptiveSoftmax(saving.Layer):
         """-log p of every target int [n], float32 [n].
 
         Args:
-          hidden: float32 [n, D].
+          hidden: [n, D], of the activations' type.
           chunk_size: rows of logits alive at a time; None = all of the
             head's, `cluster_losses.CHUNK` of a tail's.
           read: the tables of `AdaptiveEmbedding.read`, in training.
         """
         ends = self.config.cluster_ends
+        dtype, hidden = hidden.dtype, tf.cast(hidden, tf.float32)
         targets = tf.cast(targets, tf.int32)
         tables, pieces = self._training_tables(embedding, read)
         inside = [
@@ -155,6 +156,7 @@ class AdaptiveSoftmax(saving.Layer):
                 *((targets - ends[i], inside[i]) if i else (entry, None)),
                 chunk_size,
                 parts if pieces[i] else None,
+                dtype,
             )
         return total
 

@@ -72,7 +72,7 @@ class CausalLanguageModel(TaskModel):
             backward pass; None = all of the head's, a fixed number of a tail
             cluster's.
         """
-        flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
+        flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
         losses = self.softmax.token_losses(
             flat,
             tf.reshape(target_ids, [-1]),

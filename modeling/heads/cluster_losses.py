@@ -41,6 +41,7 @@ def token_losses(
     active: tf.Tensor | None = None,
     chunk_size: int | None = None,
     pieces: list[tf.Tensor] | None = None,
+    dtype: tf.DType = tf.float32,
 ) -> tf.Tensor:
     """-log softmax(hidden table^T + bias) of the targets, float32 [n].
 
@@ -57,9 +58,12 @@ def token_losses(
       pieces: the rows of the table, [s, E] each, which get its gradient one
         after another. `table` is then a function that gives all of it, without
         a gradient. None = `table` gets it, in one piece.
+      dtype: of the activations that `hidden` was made of; bfloat16 = that of
+        the gradient by the logits and of its matmuls, too (`tied.logits`).
     """
     rows = hidden.shape[0] or tf.shape(hidden)[0]
-    computation = _Whole(targets)
+    dtype = tied.gradient_type(dtype)
+    computation = _Whole(targets, dtype)
     if active is not None or chunk_size is not None:
         exact = not static_only()
         chunk = chunk_rows(bias.shape[0]) if exact else CHUNK
@@ -73,7 +77,9 @@ def token_losses(
             inverse = tf.argsort(order)  # [n]
             count = rows - tf.reduce_sum(later)
             targets = tf.where(active, targets, 0)
-        computation = _Rows(rows, chunk, count, order, inverse, targets, exact)
+        computation = _Rows(
+            rows, chunk, count, order, inverse, targets, exact, dtype
+        )
 
     whole = table
     if pieces is None:
@@ -98,8 +104,8 @@ def token_losses(
     return run(hidden, tf.convert_to_tensor(bias), *pieces)
 
 
-def _forward(hidden, table, bias, targets):
-    """Losses [k] and their gradients by the logits, [k, S].
+def _forward(hidden, table, bias, targets, dtype):
+    """Losses [k] and their gradients by the logits, [k, S] of `dtype`.
 
     The largest probability is 1 / sum of exp(z - max z), so it gives the
     logarithm of the sum without another pass; it is at least 1 / S.
@@ -111,7 +117,8 @@ def _forward(hidden, table, bias, targets):
         probabilities = tf.nn.softmax(logits)
     losses -= tf.math.log(tf.reduce_max(probabilities, 1))
     with tf.control_dependencies([losses]):
-        return losses, _less_targets(probabilities, targets)
+        error = _less_targets(probabilities, targets)
+        return losses, tf.cast(error, dtype)
 
 
 def _less_targets(probabilities, targets):
@@ -147,22 +154,22 @@ def _backward(error, hidden, cluster, upstream):
 
     Rows of width E are scaled, not those of the S logits.
     """
-    scale = upstream[:, tf.newaxis]  # [k, 1]
-    d_hidden = tf.matmul(error, cluster.table) * scale
-    d_bias = tf.linalg.matvec(error, upstream, transpose_a=True)
+    scale, dtype = upstream[:, tf.newaxis], error.dtype  # [k, 1]
+    d_hidden = tied.rows_gradient(error, cluster.table) * scale
+    d_bias = tf.linalg.matvec(error, tf.cast(upstream, dtype), transpose_a=True)
     scaled, pieces, first = hidden * scale, [], 0
     # The largest last, each after the one before: then the error is free.
     for size in cluster.sizes:
         with tf.control_dependencies([d_hidden, d_bias, *pieces[-1:]]):
             part = scaled
             if len(cluster.sizes) == 1:
-                piece = tf.matmul(error, part, transpose_a=True)
+                piece = tied.table_gradient(error, part)
             else:
                 columns = error[:, first : first + size]
-                piece = tf.matmul(columns, part, transpose_a=True)
+                piece = tied.table_gradient(columns, part)
         pieces.append(piece)
         first += size
-    return d_hidden, d_bias, pieces
+    return d_hidden, tf.cast(d_bias, tf.float32), pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,10 +177,11 @@ class _Whole:
     """All rows count and go at once."""
 
     targets: tf.Tensor  # int32 [n]
+    dtype: tf.DType  # of the gradient by the logits
 
     def losses(self, hidden, table, bias):
         """(float32 [n], their gradient by the logits)."""
-        return _forward(hidden, table, bias, self.targets)
+        return _forward(hidden, table, bias, self.targets, self.dtype)
 
     def gradients(self, hidden, cluster, upstream, kept):
         """Of the losses times `upstream` [n]: ([n, E], [S], pieces)."""
@@ -192,6 +200,7 @@ class _Rows:
     inverse: tf.Tensor | None  # where each row stands in `order`
     targets: tf.Tensor  # int32 [n]
     exact: bool  # no chunk has a row that does not count, and the first is kept
+    dtype: tf.DType  # of the gradient by the logits
 
     def _sorted(self, x):
         """[n, ...] in the order of chunks, filled up where they need it."""
@@ -248,7 +257,8 @@ class _Rows:
 
         def one(i):
             piece = self._piece(hidden, i)
-            return _forward(piece, table, bias, self._piece(targets, i))
+            own = self._piece(targets, i)
+            return _forward(piece, table, bias, own, self.dtype)
 
         def body(i, losses):
             return i + 1, self._write(losses, i, self._counted(one(i)[0], i))
@@ -268,7 +278,8 @@ class _Rows:
             piece = self._piece(hidden, i)
             if error is None:
                 own = self._piece(targets, i)
-                error = _forward(piece, cluster.table, cluster.bias, own)[1]
+                table, bias = cluster.table, cluster.bias
+                error = _forward(piece, table, bias, own, self.dtype)[1]
             scale = self._counted(self._piece(upstream, i), i)
             return _backward(error, piece, cluster, scale)
 

@@ -10,6 +10,7 @@ from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import spec_of
 from modeling.heads.pooling import build_pooler
 from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
+from modeling.ops import tied
 
 # A variable of the ablation's head: canonical name, attribute path.
 NEXT_SENTENCE = (
@@ -26,7 +27,9 @@ class LanguageModelHead(ConfiguredLayer):
     """
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
-        super().__init__(config, **(kwargs | {"dtype": "float32"}))
+        # What comes keeps its type, which `call` asks for.
+        own = {"dtype": "float32", "autocast": False}
+        super().__init__(config, **(kwargs | own))
         self.vocab_size = self.config.vocab_size
 
     def build(self, input_shape):
@@ -39,12 +42,12 @@ class LanguageModelHead(ConfiguredLayer):
 
     def call(self, hidden, table):
         """[..., D] and table [V, E] -> logits float32 [..., V]."""
-        hidden = self.transform(hidden)
+        dtype, hidden = hidden.dtype, self.transform(hidden)
         table = tf.cast(table, tf.float32)
         # Two matrices: with [B, P, D] the table's gradient would be made for
         # each of the B rows and then summed.
         flat = tf.reshape(hidden, [-1, table.shape[1]])  # [B*P, E]
-        logits = tf.matmul(flat, table, transpose_b=True) + self.bias
+        logits = tied.logits(flat, table, dtype) + self.bias
         shape = tf.concat([tf.shape(hidden)[:-1], [self.vocab_size]], 0)
         logits = tf.reshape(logits, shape)
         logits.set_shape([*hidden.shape[:-1], self.vocab_size])
@@ -110,7 +113,7 @@ class PretrainingModel(TaskModel):
         if not chunk_size:
             logits = self.lm_logits(hidden)
             return losses.weighted_sums(logits, target_ids, target_weights)
-        hidden = self.lm_head.transform(hidden)
+        dtype, hidden = hidden.dtype, self.lm_head.transform(hidden)
         return losses.chunked_lm_sums(
             tf.reshape(hidden, [-1, hidden.shape[-1]]),
             self.encoder.embeddings.lookup_table,
@@ -118,6 +121,7 @@ class PretrainingModel(TaskModel):
             tf.reshape(target_ids, [-1]),
             tf.reshape(target_weights, [-1]),
             chunk_size,
+            dtype,
         )
 
     def next_sentence_logits(

@@ -1,6 +1,6 @@
 """A table that is read twice: rows at one end of a model, all of it at the other.
 
-Letters: V rows, E width; any shape of ids.
+Letters: V rows, E width, n rows of activations; any shape of ids.
 """
 
 import tensorflow as tf
@@ -9,7 +9,7 @@ from modeling.ops.fused import few_shapes
 from modeling.ops.shapes import static_only
 
 # Operations whose results are the gradient of a table in whole.
-_MAKERS = ("TensorStridedSliceUpdate", "MatMul")
+_MAKERS = ("InplaceUpdate", "MatMul", "Cast")
 
 
 def scatters() -> bool:
@@ -62,3 +62,51 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return (tf.gather(table, ids), tf.identity(table)), gradient
 
     return run(table)
+
+
+def logits(hidden: tf.Tensor, table: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """hidden [n, E] @ table [V, E]^T, float32 [n, V].
+
+    Logits stay float32 under every policy: rounded to bfloat16, one of 16 would
+    be wrong by up to 0.06. Their gradient is made of probabilities, for which
+    the activations' own type is enough.
+
+    Args:
+      hidden: float32.
+      table: float32.
+      dtype: of the activations that `hidden` was made of; bfloat16 = that of
+        the gradient's matmuls, too.
+    """
+    dtype = gradient_type(dtype)
+    if dtype == tf.float32:
+        return tf.matmul(hidden, table, transpose_b=True)
+
+    @tf.custom_gradient
+    def run(hidden, table):
+        def gradient(upstream):
+            narrow = tf.cast(upstream, dtype)
+            return rows_gradient(narrow, table), table_gradient(narrow, hidden)
+
+        return tf.matmul(hidden, table, transpose_b=True), gradient
+
+    return run(hidden, table)
+
+
+def gradient_type(dtype: tf.DType) -> tf.DType:
+    """In which the gradient of logits is computed, by the activations' type.
+
+    float16 would lose probabilities below 6e-8.
+    """
+    return dtype if dtype == tf.bfloat16 else tf.float32
+
+
+def rows_gradient(upstream: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+    """[n, V] of any type, by the logits -> float32 [n, E]."""
+    product = tf.matmul(upstream, tf.cast(table, upstream.dtype))
+    return tf.cast(product, tf.float32)
+
+
+def table_gradient(upstream: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+    """[n, V] of any type, by the logits -> float32 [V, E]."""
+    hidden = tf.cast(hidden, upstream.dtype)
+    return tf.cast(tf.matmul(upstream, hidden, transpose_a=True), tf.float32)

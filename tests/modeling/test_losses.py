@@ -98,3 +98,27 @@ def test_lm_loss(units):
         logits + units["lm_loss/bias"], units["lm_loss/target"]
     )
     golden_util.assert_close(loss, units["lm_loss/loss"])
+
+
+@pytest.mark.parametrize("chunk_size", [2, 5])
+def test_chunks_in_bfloat16_round_gradients_alone(chunk_size):
+    hidden = tf.random.stateless_normal([7, 6], [1, 1])
+    table = tf.random.stateless_normal([V, 6], [1, 2])
+    bias = tf.random.stateless_normal([V], [1, 3])
+    targets = tf.random.stateless_uniform([7], [1, 4], 0, V, tf.int32)
+    weights = tf.constant([1.0, 0.0, 2.0, 1.0, 1.0, 0.5, 1.0])
+
+    def run(dtype):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, table, bias])
+            sums = losses.chunked_lm_sums(
+                hidden, table, bias, targets, weights, chunk_size, dtype
+            )
+        return sums, tape.gradient(sums[0], [hidden, table, bias])
+
+    (wanted, exact), (found, gradients) = run(tf.float32), run(tf.bfloat16)
+    np.testing.assert_array_equal(found, wanted)
+    for ours, theirs in zip(gradients[:2], exact[:2], strict=True):
+        error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
+        assert 0 < error < 1e-2, error
+    np.testing.assert_array_equal(gradients[2], exact[2])

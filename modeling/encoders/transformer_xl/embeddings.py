@@ -190,10 +190,10 @@ def _rows(table, sizes):
         def gradient(*parts):
             with tf.control_dependencies(parts[:1]):  # not before it is needed
                 whole = tf.raw_ops.Empty(shape=table.shape, dtype=table.dtype)
+            # TensorStridedSliceUpdate writes element by element.
             for part, a, b in zip(parts, ends, ends[1:], strict=False):
-                whole = tf.raw_ops.TensorStridedSliceUpdate(
-                    input=whole, begin=[a], end=[b], strides=[1], value=part
-                )
+                rows = tf.range(a, b)
+                whole = tf.raw_ops.InplaceUpdate(x=whole, i=rows, v=part)
             return whole
 
         flat = tf.reshape(table, [-1])

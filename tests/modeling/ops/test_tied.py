@@ -71,3 +71,57 @@ def test_rows_change_in_place_in_training_steps_alone():
         "export": (True, False),
         "compiled": (False, False),
     }
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16, tf.bfloat16])
+@pytest.mark.parametrize("graph", [False, True])
+def test_logits_are_float32_and_their_gradient_of_the_activations(graph, dtype):
+    hidden, table, upstream = (
+        random(0, 5, 12),
+        random(1, 7, 12),
+        random(2, 5, 7),
+    )
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, table])
+            found = tied.logits(hidden, table, dtype)
+        return found, tape.gradient(found, [hidden, table], upstream)
+
+    found, gradients = (tf.function(run, autograph=False) if graph else run)()
+    np.testing.assert_array_equal(
+        found, tf.matmul(hidden, table, transpose_b=True)
+    )
+    # In float16 small probabilities would be zeros.
+    own = tf.bfloat16 if dtype == tf.bfloat16 else tf.float32
+    h, t, u = (tf.cast(x, own) for x in (hidden, table, upstream))
+    wanted = tf.matmul(u, t), tf.matmul(u, h, transpose_a=True)
+    for one, other in zip(gradients, wanted, strict=True):
+        assert one.dtype == tf.float32
+        np.testing.assert_array_equal(one, tf.cast(other, tf.float32))
+
+
+def test_a_bfloat16_gradient_meets_that_of_the_rows():
+    """As in a training step, where rows are added in place."""
+    table, hidden = random(0, 6, 3), random(1, 5, 3)
+    d_rows, d_logits = random(2, 2, 3, 3), random(3, 5, 6)
+
+    @tf.function(autograph=False)
+    def run():
+        fused.expect_few_shapes()
+        with tf.GradientTape() as tape:
+            tape.watch(table)
+            rows, again = tied.lookup(table, tf.constant(IDS))
+            logits = tied.logits(hidden, again, tf.bfloat16)
+            loss = tf.reduce_sum(rows * d_rows)
+            loss += tf.reduce_sum(logits * d_logits)
+        return tape.gradient(loss, table)
+
+    found = run()
+    assert "InplaceAdd" in {
+        op.type for op in run.get_concrete_function().graph.get_operations()
+    }
+    narrow = [tf.cast(x, tf.bfloat16) for x in (d_logits, hidden)]
+    wanted = tf.cast(tf.matmul(*narrow, transpose_a=True), tf.float32).numpy()
+    np.add.at(wanted, IDS, d_rows.numpy())
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)

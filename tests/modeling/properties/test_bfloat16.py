@@ -8,7 +8,10 @@ from modeling import PretrainingModel, XLNetConfig
 from modeling.attention import positions, relative
 from modeling.encoders.modernbert import layer as modernbert
 from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.encoders.registry import new_config
+from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.ops import dropout, feed_forward, normalization
+from tests.modeling.encoders.transformer_xl.toy_models import toy
 from tests.modeling.golden import golden_util
 
 CONFIG = XLNetConfig(
@@ -96,6 +99,57 @@ def test_positions_softmax_and_logits_are_float32():
     assert seen >= {"Softmax", "Sin", "Cos", "Rsqrt"}
     table = positions.sinusoid_table(512, 896, 12)[0].numpy()
     assert len(np.unique(table, axis=0)) == 1408
+
+
+def _head_matmuls(step):
+    """Types of the matmuls over V = 29 in the graph of `step`."""
+    graph = tf.function(step, autograph=False).get_concrete_function().graph
+    return [
+        op.inputs[0].dtype
+        for op in graph.get_operations()
+        if op.type == "MatMul"
+        and any(29 in t.shape for t in [*op.inputs, *op.outputs])
+    ]
+
+
+@pytest.mark.parametrize("kind", ["xlnet", "bert", "albert", "modernbert"])
+def test_gradients_of_logits_are_bfloat16(kind):
+    sizes = dict(d_model=16, n_layer=1, n_head=2, d_inner=24)
+    config = new_config(kind, 29, sizes)
+    model = PretrainingModel(config, dtype="mixed_bfloat16")
+    ids = tf.reshape(tf.range(20), [2, 10])
+    xlnet = kind == "xlnet"
+    queries = {"target_positions": [[0, 3]] * 2} if xlnet else {}
+
+    def step():
+        with tf.GradientTape() as tape:
+            output = model(ids, seed=SEED, training=True, **queries)
+            hidden = output.sequence_output[:, :2]
+            if xlnet:
+                hidden = output.query_output
+            sums = model.lm_loss(
+                hidden, tf.ones([2, 2], tf.int32), tf.ones([2, 2])
+            )
+        return tape.gradient(sums[0], model.trainable_variables)
+
+    assert _head_matmuls(step) == [tf.float32, tf.bfloat16, tf.bfloat16]
+    gradients = tf.function(step, autograph=False)()
+    assert {g.dtype for g in gradients if g is not None} == {tf.float32}
+
+
+def test_gradients_of_left_to_right_logits_are_bfloat16():
+    config = toy(vocab_size=29, cutoffs=(), div_val=1, d_embed=10).config
+    model = CausalLanguageModel(config, dtype="mixed_bfloat16")
+    ids = tf.reshape(tf.range(20), [2, 10])
+
+    def step():
+        with tf.GradientTape() as tape:
+            output = model(ids, training=True, seed=SEED)
+            losses = model.token_losses(output.sequence_output, ids)
+        return tape.gradient(losses, model.trainable_variables)
+
+    # Of the rows, the bias and the table.
+    assert _head_matmuls(step) == [tf.float32, *[tf.bfloat16] * 3]
 
 
 def test_modernberts_residual_stream_is_float32():
