@@ -4,6 +4,7 @@ Each takes the object that holds the values and the names of its attributes;
 a value of None passes where None is the field's default.
 """
 
+import json
 import math
 import numbers
 import operator
@@ -91,6 +92,15 @@ def distinct(holder: Any, name: str, noun: str) -> None:
         len(set(values)) == len(values),
         f"--{name} names {noun} twice: {', '.join(values)}",
     )
+
+
+def parse_json(text: str) -> Any:
+    """The value of JSON text whose objects have each key once.
+
+    Python's reader keeps the last of two: half of a file would be gone. Raises
+    ValueError, also for no JSON; RecursionError.
+    """
+    return json.loads(text, object_pairs_hook=each_key_once)
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

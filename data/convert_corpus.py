@@ -31,7 +31,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from common import encodings, files
+from common import checks, encodings, files
 from common.contract.symbols import EOP
 from common.errors import UserError
 from data.corpus import documents as corpus
@@ -111,17 +111,11 @@ def wikiextractor_paragraphs(
 
 
 def _json_paragraphs(line: str, where: str) -> Iterator[str]:
+    wanted = "WikiExtractor's <doc ...> or a JSON object"
     try:
-        text = json.loads(line)["text"]
-        if not isinstance(text, str):
-            raise TypeError
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise CorpusError(
-            f"{where}: wanted WikiExtractor's <doc ...> or a JSON object with "
-            f"a text in the field 'text', found {line[:60]!r}"
-        ) from e
-    if problem := encodings.half_pair(text):
-        raise CorpusError(f"{where}: {problem}")
+        text = corpus.json_text(line, "text", wanted)
+    except ValueError as e:
+        raise CorpusError(f"{where}: {e}") from e
     yield from (part for part in text.split("\n") if part.strip())
 
 
@@ -138,7 +132,7 @@ def cirrussearch_paragraphs(
             continue
         where = f"{path}: line {number}"
         try:
-            page = json.loads(line)
+            page = checks.parse_json(line)
             if not isinstance(page, dict):
                 raise TypeError
             if set(page) == {"index"}:
@@ -146,11 +140,13 @@ def cirrussearch_paragraphs(
             namespace, text = page.get("namespace", 0), page["text"]
             if not isinstance(text, str):
                 raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError) as e:
+        except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as e:
             raise CorpusError(
                 f"{where}: wanted a page of a cirrussearch dump, a JSON object "
                 f"with a text in the field 'text', found {line[:60]!r}"
             ) from e
+        except ValueError as e:
+            raise CorpusError(f"{where}: {e}") from e
         if problem := encodings.half_pair(text):
             raise CorpusError(f"{where}: {problem}")
         if namespace == 0 and text.strip():

@@ -266,23 +266,34 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
         if not line or line.isspace():
             continue
         try:
-            text = json.loads(line)[text_field]
-            if not isinstance(text, str):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError) as e:
-            raise CorpusError(
-                f"{block.path}: line {number + 1 + lines_before(block)}: "
-                "wanted a JSON object with a text in the field "
-                f"{text_field!r}, found {line[:60]!r}"
-            ) from e
-        if problem := encodings.half_pair(text):
+            text = json_text(line, text_field)
+        except ValueError as e:
             line_number = number + 1 + lines_before(block)
-            raise CorpusError(f"{block.path}: line {line_number}: {problem}")
+            raise CorpusError(f"{block.path}: line {line_number}: {e}") from e
         lines_of = encodings.line_feeds(text).split("\n")
         kept = [x for x in lines_of if x and not x.isspace()]
         if kept:
             parsed.append(_document(kept, number))
     return [d for d in parsed if _has_text(d.lines)]
+
+
+def json_text(line: str, field: str, wanted: str = "a JSON object") -> str:
+    """The text in the field of a line's JSON object.
+
+    Raises ValueError: no such object, a key twice, half of a surrogate pair.
+    """
+    try:
+        text = checks.parse_json(line)[field]
+        if not isinstance(text, str):
+            raise TypeError
+    except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as e:
+        raise ValueError(
+            f"wanted {wanted} with a text in the field {field!r}, "
+            f"found {line[:60]!r}"
+        ) from e
+    if problem := encodings.half_pair(text):
+        raise ValueError(problem)
+    return text
 
 
 def _has_text(lines: list[str]) -> bool:

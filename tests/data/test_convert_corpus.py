@@ -143,6 +143,7 @@ def test_wikiextractors_files_without_an_ending(tmp_path):
     for bad, message in (
         (b'{"text": 3}\n', r"wiki_02: line 1: wanted WikiExtractor's"),
         (b"plain\n", r"wiki_02: line 1: wanted WikiExtractor's"),
+        (b'{"text": "a", "text": "b"}', r"line 1: .* the key 'text' twice"),
         (blocks.encode()[:-8], "has no </doc>"),
         (b'{"text": "a"}\n\xef\n', "wiki_02: line 2: not UTF-8"),
     ):

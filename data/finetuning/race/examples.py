@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from common import encodings
+from common import checks, encodings
 from common.contract import symbols
 from common.errors import UserError
 from common.process import memory
@@ -62,7 +62,7 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
         return []
     memory.check_json(text, path)
     try:
-        value = task_readers.parse_json(text)
+        value = checks.parse_json(text)
     except (ValueError, RecursionError) as e:
         line = getattr(e, "lineno", 1)
         bad.report(f"{path}:{line}", f"no valid JSON ({e})")

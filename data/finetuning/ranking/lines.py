@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from common import files, optional
+from common import checks, files, optional
 from common.errors import UserError
 from data.corpus.documents import decode_lines, read_line_bytes
 from data.finetuning.tables import table_files
@@ -114,7 +114,7 @@ def json_objects(path: str, flag: str) -> Iterator[tuple[int, dict]]:
         if not line.strip():
             continue
         try:
-            value = table_files.parse_json(line)
+            value = checks.parse_json(line)
         except json.JSONDecodeError:
             value = None
         except (ValueError, RecursionError) as e:

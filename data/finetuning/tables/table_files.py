@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 from common import encodings, files
-from common.checks import each_key_once
+from common.checks import parse_json
 from common.errors import UserError
 from common.process import memory
 from data.finetuning.examples import BadRows
@@ -309,15 +309,6 @@ def half_pair(line: str, value: Mapping[str, object]) -> str | None:
         if problem := encodings.half_pair(text):
             return f"the field {name!r}: {problem}"
     return None
-
-
-def parse_json(text: str) -> object:
-    """The value of JSON text whose objects have each key once.
-
-    Python's reader keeps the last of two: half of a file would be gone. Raises
-    ValueError, also for no JSON; RecursionError.
-    """
-    return json.loads(text, object_pairs_hook=each_key_once)
 
 
 def read_json(path: str) -> object:

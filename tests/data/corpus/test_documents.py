@@ -155,6 +155,16 @@ def test_a_bad_jsonl_line_is_named_by_its_number_in_the_file(tmp_path, extra):
             corpus.documents(corpus.BlockReader().read(b), b)
 
 
+def test_a_document_with_its_text_twice_is_refused(tmp_path):
+    """The last one counted."""
+    path = pack(
+        tmp_path / "c.jsonl", b'{"text": "a"}\n{"text": "", "text": "b"}'
+    )
+    block = corpus.Block(path, 0, os.path.getsize(path))
+    with pytest.raises(UserError, match=r"line 2: .* the key 'text' twice"):
+        corpus.documents(corpus.BlockReader().read(block), block)
+
+
 def test_half_a_surrogate_pair_is_refused(tmp_path):
     path = pack(tmp_path / "c.jsonl", b'{"text": "a"}\n{"text": "a \\ud800 b"}')
     block = corpus.Block(path, 0, os.path.getsize(path))

@@ -160,8 +160,6 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path):
     rows = list(table_files.read_jsonl(str(path), bad))
     assert rows == [(f"{path}:1", {"text": "a", "label": "b"})]
     assert bad.count == 1 and "the key 'text' twice" in bad.shown[0]
-    # Objects of one list may have the same keys.
-    assert table_files.parse_json('[{"a": 1}, {"a": {"a": 2}}]')[1]["a"]
 
 
 def test_one_json_value_may_be_one_long_line(tmp_path, monkeypatch):
