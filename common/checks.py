@@ -94,6 +94,16 @@ def distinct(holder: Any, name: str, noun: str) -> None:
     )
 
 
+def as_number(text: str, kind: type = float) -> Any:
+    """kind(text) of a number as other programs read it.
+
+    Python takes `1_000` and digits of all scripts. Raises ValueError.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"no number: {text[:40]!r}")
+    return kind(text)
+
+
 def parse_json(text: str) -> Any:
     """The value of JSON text whose objects have each key once.
 

@@ -7,9 +7,11 @@ and the table of flags in the documentation are made from the field.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 from common import checks
+from common.errors import UserError
 
 REQUIRED = dataclasses.MISSING
 _KEY = "setting"
@@ -85,6 +87,9 @@ def check(options: Any) -> None:
         form = f"--{one.flag or name}"
         if one.bounds:
             checks.within(options, one.bounds, name, form=form)
+        elif isinstance(value, float) and math.isnan(value):
+            # No comparison with it is true: whatever it bounds has no bound.
+            raise UserError(f"{form} must be a number, received {value}")
         if one.choices:
             checks.one_of(options, form, **{name: one.choices})
 

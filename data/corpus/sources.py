@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from common import files
+from common import checks, files
 from common.errors import UserError
 
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
@@ -154,7 +154,7 @@ def _weights(text: str, names: list[str]) -> dict[str, float]:
                 f"names in --input_glob are: {source_names}"
             )
         try:
-            weight_of[name] = float(number)
+            weight_of[name] = checks.as_number(number)
         except ValueError:
             weight_of[name] = math.nan
         if not 0 < weight_of[name] <= _MOST:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from common import files
+from common import checks, files
 from common.errors import UserError
 
 # Problems of one file that are printed before only counting goes on.
@@ -83,7 +83,7 @@ def _listing(title: str, shown: list[str], count: int) -> str:
 def parse_score(text: str) -> float | str:
     """A finite number that float32 holds, or the problem as text."""
     try:
-        value = float(text)
+        value = checks.as_number(text)
     except ValueError:
         return f"wanted a number as label, found {text[:40]!r}"
     if not math.isfinite(value):

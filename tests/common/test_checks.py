@@ -105,3 +105,15 @@ def test_a_key_that_is_given_twice_is_named():
     text = '[{"b": 1, "a": 3, "c": 4, "a": 3}]'
     with pytest.raises(ValueError, match="the key 'a' twice"):
         checks.parse_json(text)
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0663", "1e", "", "0x10"])
+@pytest.mark.parametrize("kind", [float, int])
+def test_what_python_alone_takes_for_a_number_is_none(text, kind):
+    with pytest.raises(ValueError):
+        checks.as_number(text, kind)
+
+
+def test_numbers_of_files():
+    assert checks.as_number("-1.5e2") == -150.0
+    assert checks.as_number(" +7 ", int) == 7

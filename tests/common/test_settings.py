@@ -15,6 +15,7 @@ class Toy:
     kind: str = setting("a", "Kind.", choices=iter("ab"))
     optional: int | None = setting(3, "Its type takes None.", bounds="> 2")
     unset: str = setting(None, "Its default is None.", choices=("x",))
+    free: float = setting(0.0, "Any number.")
     note: str = "no setting"
 
     def __post_init__(self):
@@ -23,7 +24,7 @@ class Toy:
 
 def test_settings_are_the_fields_that_have_one():
     found = settings_of(Toy)
-    assert list(found) == ["size", "rate", "kind", "optional", "unset"]
+    assert list(found) == ["size", "rate", "kind", "optional", "unset", "free"]
     assert found["kind"].choices == ("a", "b")
     assert settings_of(Toy(2)) == found
     with pytest.raises(TypeError, match="size"):
@@ -39,6 +40,7 @@ def test_settings_are_the_fields_that_have_one():
         ({"kind": "c"}, "--kind must be one of a, b, received 'c'"),
         ({"optional": 2}, "--optional must be > 2"),
         ({"unset": "y"}, "--unset must be one of x"),
+        ({"free": float("nan")}, "--free must be a number, received nan"),
     ],
 )
 def test_a_value_out_of_bounds_names_its_flag(values, message):
@@ -49,3 +51,7 @@ def test_a_value_out_of_bounds_names_its_flag(values, message):
 def test_none_passes_where_type_or_default_allows_it():
     assert Toy(1, optional=None).optional is None
     assert Toy(1).unset is None
+
+
+def test_a_number_without_bounds_may_be_infinite():
+    assert Toy(1, free=-float("inf")).free < 0

@@ -8,7 +8,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 
-from common import files
+from common import checks, files
 from data.finetuning.classifier.glue import GLUE, submission_name
 
 # File -> rows of the official test set.
@@ -96,6 +96,6 @@ def _file_problem(
 
 def _is_score(text: str) -> bool:
     try:
-        return 0.0 <= float(text) <= 5.0
+        return 0.0 <= checks.as_number(text) <= 5.0
     except ValueError:
         return False

@@ -15,6 +15,7 @@ was "corrected for trec_eval" gives those 5, which gdeval refuses.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from common import checks
 from common.errors import UserError
 from data.finetuning.ranking import lines
 
@@ -81,7 +82,7 @@ def detect(path: str) -> str:
 
 def _is_int(text: str) -> bool:
     try:
-        int(text)
+        checks.as_number(text, int)
     except ValueError:
         return False
     return True
@@ -105,7 +106,7 @@ def _rows(path: str, form: str) -> Iterator[tuple[int, str, str, int]]:
         }[form]
         if not _is_int(text):
             lines.refuse(path, number, "a whole number as grade", text)
-        grade = int(text)
+        grade = checks.as_number(text, int)
         if form == "cranfield":
             if grade not in CRANFIELD_GRADES:
                 lines.refuse(path, number, "a code of -1, 1, 2, 3, 4", text)

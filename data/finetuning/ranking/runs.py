@@ -7,7 +7,7 @@ descending.
 
 import math
 
-from common import files
+from common import checks, files
 from common.errors import UserError
 from data.finetuning.ranking import lines
 
@@ -35,7 +35,7 @@ def read(path: str) -> Run:
             lines.refuse(path, number, wanted, line)
         query, _, document, _, text, _ = columns
         try:
-            score = float(text)
+            score = checks.as_number(text)
         except ValueError:
             score = math.nan
         if not math.isfinite(score):

@@ -55,6 +55,7 @@ def test_what_is_said_of_a_file_is_said_once_and_first():
         ("2.5", "regression", 2.5, None),
         ("nan", "regression", None, "wanted a finite number"),
         ("x", "regression", None, "wanted a number as label, found 'x'"),
+        ("1_0", "regression", None, "wanted a number as label, found '1_0'"),
         ("b | a", "multi_label", ("b", "a"), None),
         ("", "multi_label", (), None),
         ("a|a", "multi_label", None, "a label is given twice in 'a|a'"),
