@@ -95,7 +95,15 @@ def measures(found: list[list[str]], syllables) -> tuple:
 
 def main() -> None:
     """Prints a row per page and one of all."""
-    import pyphen
+    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1], "docs").is_dir():
+        sys.exit(f"error: wanted a folder with docs/, found {sys.argv[1:]}")
+    try:
+        import pyphen
+    except ImportError as e:
+        sys.exit(
+            f"error: syllables need the package pyphen ({e}): pip install -r "
+            "requirements-docs.txt"
+        )
 
     split = pyphen.Pyphen(lang="en_US")
 

@@ -1,6 +1,7 @@
 """What counts as a sentence of a page, and its measures."""
 
 import statistics
+import sys
 
 import pytest
 
@@ -70,3 +71,14 @@ def test_measures_by_hand():
     )
     assert (count, median, over, longest) == (2, 17.0, 0.5, 31)
     assert flesch == pytest.approx(206.835 - 1.015 * 17 - 84.6 * 2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [([], "wanted a folder with docs/"), ([str(ROOT)], "requirements-docs")],
+)
+def test_what_is_missing_is_said(arguments, message, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyphen", None)  # as if not installed
+    monkeypatch.setattr(sys, "argv", ["readability.py", *arguments])
+    with pytest.raises(SystemExit, match=message):
+        readability.main()
