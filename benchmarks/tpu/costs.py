@@ -6,6 +6,8 @@ The assumptions are `ASSUMPTIONS`, printed with every plan.
 import dataclasses
 import math
 
+from common.errors import UserError
+
 GIB = 2.0**30
 # More unpriced instructions than this, and the estimate means nothing.
 MAX_UNPRICED = 8
@@ -53,6 +55,19 @@ CHIPS = {
     "v5e": Chip(197e12, 16 * GIB, 819e9, 1600e9 / 8, 1),
     "v6e": Chip(918e12, 32 * GIB, 1640e9, 3584e9 / 8, 1),
 }
+
+
+def units(cores: int, size: int, noun: str) -> int:
+    """How many chips or hosts of `size` cores have `cores`; at least one.
+
+    Raises UserError: of one of several only a part is used.
+    """
+    if cores > size and cores % size:
+        raise UserError(
+            f"--pod_cores={cores}: a {noun} has {size} cores here; give a "
+            f"multiple, {cores // size * size} or {-(-cores // size) * size}"
+        )
+    return max(1, cores // size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -63,6 +63,15 @@ class Saving:
         return self.host_bytes <= self.available
 
 
+def hosts_of(options: PlanOptions) -> int:
+    """Hosts of the plan's cores.
+
+    Raises UserError: a host of which only some cores are used.
+    """
+    cores = HOSTS[options.topology][0]
+    return tpu_costs.units(options.pod_cores, cores, "host")
+
+
 def plan_job(
     options: PlanOptions, seconds: float | None, weight_bytes: float
 ) -> dict:
@@ -78,8 +87,8 @@ def plan_job(
       JSON-able: `checkpoint_bytes`, `memory_bytes`, `device_hours`,
       `per_host` and `one_process` (`Saving`).
     """
-    cores, memory_of_host = HOSTS[options.topology]
-    hosts = max(1, options.pod_cores // cores)
+    memory_of_host = HOSTS[options.topology][1]
+    hosts = hosts_of(options)
     batch = options.rows * options.pod_cores
     element = 4 if options.precision == "float32" else 2
     config = options.config
@@ -119,7 +128,8 @@ def plan_job(
     }
     if not seconds:
         return plan
-    chips = max(1, options.pod_cores // tpu_costs.CHIPS[options.topology].cores)
+    chip = tpu_costs.CHIPS[options.topology]
+    chips = tpu_costs.units(options.pod_cores, chip.cores, "chip")
     hours = options.train_steps * seconds / 3600 / (1 - per_host.async_share)
     return plan | {
         "device_hours": chips * hours,

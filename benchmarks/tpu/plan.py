@@ -34,6 +34,9 @@ def report(options: PlanOptions) -> dict:
       JSON-able: `compiles`, or `why_not`; programs; seconds; days.
     """
     chip = tpu_costs.CHIPS[options.topology]
+    chips = tpu_costs.units(options.pod_cores, chip.cores, "chip")
+    if options.job:
+        tpu_job.hosts_of(options)  # what is wrong is said before the compiler
     plan = {
         "config": dataclasses.asdict(options),
         "hbm_per_core": chip.hbm_bytes / chip.cores,
@@ -42,7 +45,6 @@ def report(options: PlanOptions) -> dict:
         first, full, gradient_bytes = _compiled(options)
     except tpu_lowering.CompileError as e:
         return plan | {"compiles": False, "why_not": str(e)}
-    chips = max(1, options.pod_cores // chip.cores)
     time = tpu_costs.step_time(first, full, gradient_bytes, chips, chip)
     plan |= {
         "compiles": True,

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from benchmarks.tpu import costs as tpu_costs
+from common.errors import UserError
 
 TOY = tpu_costs.Chip(
     peak_flops=200.0,
@@ -90,3 +91,10 @@ def test_chips_hold_what_the_tables_of_the_maker_say():
     v3 = tpu_costs.CHIPS["v3"]
     assert v3.hbm_bytes / v3.cores == 16 * 2**30
     assert set(tpu_costs.CHIPS) == {"v3", "v4", "v5e", "v6e"}
+
+
+def test_cores_are_those_of_whole_chips_and_hosts():
+    units = tpu_costs.units
+    assert [units(cores, 8, "host") for cores in (1, 8, 24)] == [1, 1, 3]
+    with pytest.raises(UserError, match="a host has 8 cores .*, 8 or 16$"):
+        units(12, 8, "host")
