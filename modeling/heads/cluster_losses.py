@@ -61,26 +61,7 @@ def token_losses(
       dtype: of the activations that `hidden` was made of; bfloat16 = that of
         the gradient by the logits and of its matmuls, too (`tied.logits`).
     """
-    rows = hidden.shape[0] or tf.shape(hidden)[0]
-    dtype = tied.gradient_type(dtype)
-    computation = _Whole(targets, dtype)
-    if active is not None or chunk_size is not None:
-        exact = not static_only()
-        chunk = chunk_rows(bias.shape[0]) if exact else CHUNK
-        chunk = chunk_size or chunk
-        if isinstance(rows, int):
-            chunk = min(chunk, rows)
-        order, inverse, count = None, None, rows
-        if active is not None:
-            later = tf.cast(tf.logical_not(active), tf.int32)
-            order = tf.argsort(later, stable=True)  # [n]
-            inverse = tf.argsort(order)  # [n]
-            count = rows - tf.reduce_sum(later)
-            targets = tf.where(active, targets, 0)
-        computation = _Rows(
-            rows, chunk, count, order, inverse, targets, exact, dtype
-        )
-
+    computation = _computation(hidden, bias, targets, active, chunk_size, dtype)
     whole = table
     if pieces is None:
         table = tf.convert_to_tensor(table)
@@ -102,6 +83,27 @@ def token_losses(
         return losses, gradient
 
     return run(hidden, tf.convert_to_tensor(bias), *pieces)
+
+
+def _computation(hidden, bias, targets, active, chunk_size, dtype):
+    """Which rows go at once: all, or chunks of those that count."""
+    rows = hidden.shape[0] or tf.shape(hidden)[0]
+    dtype = tied.gradient_type(dtype)
+    if active is None and chunk_size is None:
+        return _Whole(targets, dtype)
+    exact = not static_only()
+    chunk = chunk_rows(bias.shape[0]) if exact else CHUNK
+    chunk = chunk_size or chunk
+    if isinstance(rows, int):
+        chunk = min(chunk, rows)
+    order, inverse, count = None, None, rows
+    if active is not None:
+        later = tf.cast(tf.logical_not(active), tf.int32)
+        order = tf.argsort(later, stable=True)  # [n]
+        inverse = tf.argsort(order)  # [n]
+        count = rows - tf.reduce_sum(later)
+        targets = tf.where(active, targets, 0)
+    return _Rows(rows, chunk, count, order, inverse, targets, exact, dtype)
 
 
 def _forward(hidden, table, bias, targets, dtype):
