@@ -10,6 +10,7 @@ from benchmarks.tpu import plan as tpu_plan
 from common.contract import schema
 from common.errors import UserError
 from flags import plan_flags
+from flags.plan_flags import JobOptions
 from flags.recipes import causal_lm_recipes
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.benchmarks.toy_plans import OPTIONS, PROGRAM
@@ -31,6 +32,15 @@ def test_report_adds_up(compiled):
     text = tpu_plan.describe(found, OPTIONS)
     assert "HBM 3.51 of 17.18 GB per core: fits" in text
     assert "assumptions:" in text
+
+
+def test_a_part_of_a_chip_or_host_is_refused_before_the_compiler():
+    """Without `compiled`: the compiler would run."""
+    with pytest.raises(UserError, match="a chip has 2 cores"):
+        tpu_plan.report(OPTIONS.replace(pod_cores=9))
+    job = OPTIONS.replace(pod_cores=12, job=JobOptions(100))
+    with pytest.raises(UserError, match="a host has 8 cores"):
+        tpu_plan.report(job)
 
 
 def test_refusal_is_reported(compiled, monkeypatch):
