@@ -3,8 +3,8 @@
     python -m benchmarks.child '{"module": "benchmarks.systems.peak",
         "options": {}, "workload": {"kind": "peak"}}'
 
-Reads "step" and "stop" from standard input, answers in JSON lines. Whatever
-libraries print goes to standard error.
+Reads "step", "profile" and "stop" from standard input, answers in JSON lines.
+Whatever libraries print goes to standard error.
 """
 
 import importlib
@@ -27,6 +27,21 @@ def status_mb(name: str) -> float:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
     return 0.0
+
+
+def memory_mb() -> dict[str, float]:
+    """Largest resident memory so far, and the same without mapped files."""
+    peak = status_mb("VmHWM")
+    return {"peak_mb": peak, "private_mb": peak - status_mb("RssFile")}
+
+
+def operations(step) -> dict[str, list[float]]:
+    """Thread time by type of operation; {} where TensorFlow does not run."""
+    if "tensorflow" not in sys.modules:
+        return {}
+    from benchmarks.systems import op_times
+
+    return op_times.traced(step)
 
 
 def described(module) -> dict:
@@ -66,9 +81,14 @@ def main() -> None:
         import_mb=import_mb,
         about=described(module),
     )
+    memory = {}
     for request in sys.stdin:
         if request.strip() == "stop":
             break
+        if request.strip() == "profile":
+            memory = memory_mb()  # a trace takes memory of its own
+            say("profile", operations=operations(step))
+            continue
         start, cpu = time.perf_counter(), time.process_time()
         try:
             loss = step()
@@ -81,8 +101,7 @@ def main() -> None:
             cpu_seconds=time.process_time() - cpu,
             loss=float(loss),
         )
-    peak = status_mb("VmHWM")
-    say("done", peak_mb=peak, private_mb=peak - status_mb("RssFile"))
+    say("done", **(memory or memory_mb()))
 
 
 if __name__ == "__main__":

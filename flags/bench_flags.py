@@ -43,6 +43,11 @@ class BenchOptions:
     )
     layers: int = setting(3, "Layers of the compared models.", bounds=">= 1")
     quick: bool = setting(False, "Fewer rounds, sizes and systems.")
+    profile: bool = setting(
+        False,
+        "Also trace a step of each system in TensorFlow: thread time by kind "
+        "of operation.",
+    )
     torch_python: str | None = setting(
         None,
         "Python of an environment with requirements-bench.txt, for the rows "

@@ -7,11 +7,13 @@ step by step; "x first" is the median over rounds of a system's time over the
 first one's, with a 95 % bootstrap interval. "of peak" divides the FLOPs that
 the task needs by the time and by the matmul peak of the system's type, which is
 measured in turn with the systems: the median of as many products as rounds.
+`--profile` traces TensorFlow's systems after the rounds: thread time by kind of
+operation, and the share of the peak that the matmuls alone have.
 """
 
 import json
 
-from benchmarks.compare import extra_suites, harness, suites
+from benchmarks.compare import extra_suites, harness, profiles, suites
 from common import files
 from flags import app, bench_flags
 from flags.bench_flags import BenchOptions
@@ -47,7 +49,9 @@ def _comparisons(name: str, options: BenchOptions):
         return
     title = ""
     for title, rows in suites.run(name, options):
-        yield title, f"{harness.table(rows)}\n{harness.about(rows)}", rows
+        parts = [harness.table(rows), harness.about(rows)]
+        parts += [profiles.text(row) for row in rows]
+        yield title, "\n".join(part for part in parts if part), rows
     if not title:
         yield name, "needs --torch_python: all its peers run there", []
 

@@ -6,7 +6,8 @@ that is reversed every other round, and compares within rounds.
 
 Protocol: JSON lines. The child says `{"event": "ready"}` when it has built,
 compiled and warmed up; on "step" it answers `{"event": "step", "seconds": s,
-"cpu_seconds": c, "loss": x}`, on "stop" `{"event": "done", "peak_mb": m,
+"cpu_seconds": c, "loss": x}`, on "profile" `{"event": "profile", "operations":
+{type: [calls, ms]}}`, on "stop" `{"event": "done", "peak_mb": m,
 "private_mb": p}`.
 """
 
@@ -60,6 +61,7 @@ class Result:
       private_mb: the same without the pages that map files. Those hold the code
         of libraries; processes share them and the system can drop them. 0 where
         the child does not give it.
+      operations: type of operation -> [calls, ms] of a traced step.
       ready: what the child said about its start (seconds by phase).
       error: why it fell out, or None.
     """
@@ -71,6 +73,7 @@ class Result:
     losses: list[float] = dataclasses.field(default_factory=list)
     peak_mb: float = 0.0
     private_mb: float = 0.0
+    operations: dict = dataclasses.field(default_factory=dict)
     ready: dict = dataclasses.field(default_factory=dict)
     error: str | None = None
 
@@ -141,6 +144,12 @@ class Child:
         self.result.cpu_seconds.append(message["cpu_seconds"])
         self.result.losses.append(message["loss"])
 
+    def profile(self) -> None:
+        """Asks for the thread time of a step's operations."""
+        message = self._ask("profile", "profile")
+        if message:
+            self.result.operations = message["operations"]
+
     def stop(self) -> None:
         """Ends the child and notes its peak memory."""
         if self.alive:
@@ -188,7 +197,10 @@ class Child:
 
 
 def compare(
-    systems: Sequence[System], workload: Workload, rounds: int
+    systems: Sequence[System],
+    workload: Workload,
+    rounds: int,
+    profile: bool = False,
 ) -> list[Result]:
     """Runs all systems in turn.
 
@@ -196,6 +208,8 @@ def compare(
       systems: competitors; the first is the reference of the ratios.
       workload: same for all.
       rounds: steps per system, after each child's own warm-up.
+      profile: whether the systems of this checkout that run in TensorFlow are
+        traced after the rounds.
 
     Returns:
       One result per system, in order; a system that failed has an `error` and
@@ -214,6 +228,10 @@ def compare(
             for child in order:
                 if child.alive:
                     child.step()
+        for system, child in zip(systems, children, strict=True):
+            # An older version's child would take it for a step.
+            if profile and child.alive and system.folder is None:
+                child.profile()
     finally:
         for child in children:
             child.stop()
@@ -295,6 +313,7 @@ def _numbers(result: Result, gflop: float, peaks: dict) -> dict:
         "first_loss": result.losses[0],
         "last_loss": result.losses[-1],
         "ready": result.ready,
+        "operations": result.operations,
     }
     if gflop:
         row["gflop"] = gflop

@@ -366,7 +366,9 @@ def run(name: str, options: BenchOptions):
         rounds = min(options.rounds, 3) if few else options.rounds
         gflop = flops.of(workload) / 1e9
         beside = PEAKS if gflop else []
-        results = harness.compare(systems + beside, workload, rounds)
+        results = harness.compare(
+            systems + beside, workload, rounds, options.profile
+        )
         peaks = {
             r.name: float(np.median(r.losses))
             for r in results[len(systems) :]

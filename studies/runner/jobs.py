@@ -272,7 +272,8 @@ class Jobs:
             return line
         line += f": {hours:.2f} hours to go by measured steps"
         if unknown := len(missing) - len(known):
-            line += f", and {unknown} jobs whose speed is not known"
+            named = "1 job" if unknown == 1 else f"{unknown} jobs"
+            line += f", and {named} whose speed is not known"
         return line
 
     def hours(self) -> float:

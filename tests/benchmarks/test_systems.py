@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from benchmarks import long_rows
-from benchmarks.compare import harness, suites
+from benchmarks.compare import harness, profiles, suites
 from benchmarks.compare.harness import System
 from benchmarks.systems import ours as system_ours
 from benchmarks.systems.workloads import Workload
@@ -139,7 +139,9 @@ def test_language_models_give_finite_numbers():
         System("ours", "benchmarks.systems.ours"),
         System("plain", "benchmarks.systems.lm_keras"),
     ]
-    results = harness.compare(systems, workload, 1)
+    results = harness.compare(systems, workload, 1, profile=True)
     assert [r.error for r in results] == [None, None]
     for result in results:
+        kinds = profiles.by_kind(result.operations)
+        assert kinds[profiles.MATMULS][1] > 0
         assert 0.5 * np.log(60) < result.losses[0] < 2 * np.log(60)

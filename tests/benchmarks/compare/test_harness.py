@@ -58,6 +58,14 @@ def test_a_failing_system_does_not_stop_the_others(options, message):
     assert message in harness.table(rows)
 
 
+@pytest.mark.long
+def test_a_system_without_tensorflow_has_no_profile():
+    results = harness.compare([toy("toy")], TOY, 2, profile=True)
+    assert results[0].operations == {}
+    assert results[0].error is None and len(results[0].seconds) == 2
+    assert results[0].peak_mb > results[0].private_mb > 1
+
+
 def test_a_child_of_an_older_version_is_sent_what_it_knows():
     sent = harness._changed(TOY.replace(cutoffs=(2, 3)))
     assert sent == {"kind": "toy", "seed": 5, "cutoffs": (2, 3)}

@@ -49,8 +49,8 @@ def test_a_comparison_without_the_named_systems_is_left_out(monkeypatch):
     """The words of `language_model` have no plain model."""
     seen = []
 
-    def compare(systems, workload, rounds):
-        del rounds
+    def compare(systems, workload, rounds, profile):
+        del rounds, profile
         seen.append(([s.name for s in systems], workload.cutoffs))
         return [harness.Result(s.name, error="toy") for s in systems]
 

@@ -130,7 +130,7 @@ def test_budget_and_speed(tmp_path, monkeypatch):
     listed = [Job(n, (), kind="lm", steps=7196) for n in ("one", "two", "x")]
     listed.append(Job("odd", (), kind="other", steps=9))
     assert runner.budget(listed, speeds) == (
-        "4 jobs, 1 done: 2.00 hours to go by measured steps, and 1 jobs whose "
+        "4 jobs, 1 done: 2.00 hours to go by measured steps, and 1 job whose "
         "speed is not known"
     )
     assert runner.hours() == pytest.approx((7 + 17) / 3600)
