@@ -88,11 +88,20 @@ class PretrainingModel(TaskModel):
 
     def call(self, input_ids, training=False, seed=None, **arguments):
         """The encoder's `EncoderOutput`; arguments as the encoder's."""
-        return self.encode(input_ids, training=training, seed=seed, **arguments)
+        return self.encode(
+            input_ids, training=training, seed=seed, tied_head=True, **arguments
+        )
 
-    def lm_logits(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[B, P, D] -> float32 [B, P, V]."""
-        return self.lm_head(hidden, self.encoder.embeddings.lookup_table)
+    def table(self, tables: tuple[tf.Tensor, ...] | None = None):
+        """What the decoder is tied to, [V, E]; `tables` of the encoder's output.
+
+        With them the gradient of the rows is added to the head's where it lies.
+        """
+        return tables[0] if tables else self.encoder.embeddings.lookup_table
+
+    def lm_logits(self, hidden: tf.Tensor, tables=None) -> tf.Tensor:
+        """[B, P, D] -> float32 [B, P, V]; `tables` as `table`'s."""
+        return self.lm_head(hidden, self.table(tables))
 
     def lm_loss(
         self,
@@ -100,6 +109,7 @@ class PretrainingModel(TaskModel):
         target_ids: tf.Tensor,
         target_weights: tf.Tensor,
         chunk_size: int | None = None,
+        tables: tuple[tf.Tensor, ...] | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(loss sum, weight sum, weighted count of right answers), float32.
 
@@ -109,14 +119,15 @@ class PretrainingModel(TaskModel):
           target_weights: [B, P], 0 in unused slots.
           chunk_size: rows of [B*P, V] logits alive at a time, recomputed in
             the backward pass; None = all.
+          tables: as `table`'s.
         """
         if not chunk_size:
-            logits = self.lm_logits(hidden)
+            logits = self.lm_logits(hidden, tables)
             return losses.weighted_sums(logits, target_ids, target_weights)
         dtype, hidden = hidden.dtype, self.lm_head.transform(hidden)
         return losses.chunked_lm_sums(
             tf.reshape(hidden, [-1, hidden.shape[-1]]),
-            self.encoder.embeddings.lookup_table,
+            self.table(tables),
             self.lm_head.bias,
             tf.reshape(target_ids, [-1]),
             tf.reshape(target_weights, [-1]),

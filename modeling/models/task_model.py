@@ -79,15 +79,21 @@ class TaskModel(saving.Model):
         training=False,
         seed=None,
         packing: Packing | None = None,
+        tied_head: bool = False,
         **arguments,
     ) -> EncoderOutput:
         """The encoder; with a `packing` of the rows it reads packed ones.
+
+        `tied_head` says that a head reads the embedding's table later: it takes
+        the `tables` of the output.
 
         Packed, padding is left out (`input_mask` with it), and what stands in
         its places of `sequence_output` means nothing. Raises ValueError:
         packed, with arguments that packed rows do not take.
         """
         how = {"training": training, "seed": seed}
+        if tied_head:
+            how["tied_head"] = True
         if packing is None:
             return self.encoder(input_ids, **how, **arguments)
         arguments.pop("input_mask", None)
@@ -102,7 +108,9 @@ class TaskModel(saving.Model):
             **self.encoder.packed_arguments(packing),
             **how,
         )
-        return EncoderOutput(packing.unpack(output.sequence_output))
+        return EncoderOutput(
+            packing.unpack(output.sequence_output), tables=output.tables
+        )
 
     def head_seed(self, training, seed) -> tf.Tensor | None:
         """Seed of the head's dropout sites; None when they are off."""

@@ -64,6 +64,40 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return run(table)
 
 
+class Reader:
+    """How an encoder looks rows up: `reader(table, ids)`, [V, E] -> [..., E].
+
+    Args:
+      tied: whether a tied head reads the tables later, in training. Where rows
+        change in place both gradients then meet in one array (`lookup`).
+
+    Attributes:
+      tables: what the head takes instead of the variables, one per call; None
+        where the gradients meet as those of any other variable.
+    """
+
+    def __init__(self, tied: bool):
+        self._kept = [] if tied and adds_in_place() else None
+
+    def __call__(self, table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        # A gather from the variable itself would make every later read (the
+        # head's) a copy of the whole table.
+        table = tf.convert_to_tensor(table)
+        if self._kept is None:
+            return tf.gather(table, ids)
+        rows, table = lookup(table, ids)
+        self._kept.append(table)
+        return rows
+
+    @property
+    def tables(self) -> tuple[tf.Tensor, ...] | None:
+        return None if self._kept is None else tuple(self._kept)
+
+
+# Of a table whose gradient meets no other, or of a call outside of training.
+PLAIN = Reader(tied=False)
+
+
 def logits(hidden: tf.Tensor, table: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """hidden [n, E] @ table [V, E]^T, float32 [n, V].
 

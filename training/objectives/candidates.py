@@ -64,7 +64,7 @@ class CandidateObjective(FinetuneObjective):
         )
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             tf.gather(ids, positions, batch_dims=1),
-            model.lm_logits(output.query_output),
+            model.lm_logits(output.query_output, output.tables),
         )  # [B, P]
         return -tf.reduce_sum(losses * tf.cast(order > 0, tf.float32), -1)
 

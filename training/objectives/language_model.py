@@ -128,6 +128,7 @@ class TwoSegmentObjective(LanguageModelObjective):
             batch["target_ids"],
             weights,
             chunk_size=self.loss_chunk_size,
+            tables=output.tables,
         )
         metrics = {"lm_loss": (loss, count), "accuracy": (right, count)}
         if self.next_sentence:

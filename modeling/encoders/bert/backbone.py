@@ -9,7 +9,7 @@ from modeling.encoders.bert.embeddings import BertEmbeddings
 from modeling.encoders.bert.layer import BertLayer
 from modeling.encoders.registry import config_from_dict
 from modeling.encoders.stack import Stack
-from modeling.ops import initializers, saving
+from modeling.ops import initializers, saving, tied
 
 
 class BertModel(Stack):
@@ -28,6 +28,7 @@ class BertModel(Stack):
       seed: int [2], needed for dropout.
       output_hidden_states: also return [B, T, E] after the embeddings and
         [B, T, D] after each of the L layers (ALBERT: after its group).
+      tied_head: in training, also return the `tables` that a tied head takes.
     """
 
     def __init__(
@@ -86,17 +87,20 @@ class BertModel(Stack):
         training=False,
         seed=None,
         output_hidden_states=False,
+        tied_head=False,
     ):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         config = self.config
         context = self.begin(training, seed, packed=documents is not None)
         input_ids = tf.convert_to_tensor(input_ids)
         _check_length(input_ids, config.max_position_embeddings)
+        reader = tied.Reader(training and tied_head)
         h = self.embeddings(
             input_ids,
             segment_ids,
             positions,
             self.outer_seed(context),
+            reader,
         )  # [B, T, E]
         embedded = h
         if self.mapping is not None:
@@ -116,6 +120,7 @@ class BertModel(Stack):
             hidden_states=(embedded, *outputs)
             if output_hidden_states
             else None,
+            tables=reader.tables,
         )
 
     def scoped_layers(self) -> list[tuple[str, str]]:

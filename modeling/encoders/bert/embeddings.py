@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.bert.config import BertConfig
-from modeling.ops import dropout, initializers
+from modeling.ops import dropout, initializers, tied
 from modeling.ops.normalization import LayerNorm
 
 
@@ -33,10 +33,16 @@ class BertEmbeddings(ConfiguredLayer):
             self.norm.build([None, None, width])
         super().build(input_shape)
 
-    def call(self, ids, segment_ids=None, positions=None, seed=None):
+    def call(
+        self,
+        ids,
+        segment_ids=None,
+        positions=None,
+        seed=None,
+        reader=tied.PLAIN,
+    ):
         """[B, T, E] of a batch of rows; `seed` of the model's outer sites."""
-        # See `modeling.encoders.xlnet.embeddings`: no gather from a variable.
-        rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
+        rows = reader(self.lookup_table, ids)
         rows += self._segments(segment_ids)  # [B, T, E]
         table = tf.convert_to_tensor(self.position_table)
         if positions is None:

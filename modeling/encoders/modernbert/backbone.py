@@ -8,7 +8,7 @@ from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.modernbert.layer import ModernBertLayer, Surroundings
 from modeling.encoders.registry import config_from_dict
 from modeling.encoders.stack import Stack
-from modeling.ops import dropout, initializers
+from modeling.ops import dropout, initializers, tied
 from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 
@@ -40,10 +40,9 @@ class ModernBertEmbeddings(ConfiguredLayer):
             self.norm.build([None, None, config.d_model])
         super().build(input_shape)
 
-    def call(self, ids, seed=None):
+    def call(self, ids, seed=None, reader=tied.PLAIN):
         """See the class; `seed`: int32 [2] of the outer sites, or None."""
-        rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
-        rows = self.norm(rows)
+        rows = self.norm(reader(self.lookup_table, ids))
         return dropout.dropout(
             rows, self.config.dropout, seed, dropout.EMBEDDING
         )
@@ -73,6 +72,7 @@ class ModernBertModel(Stack):
       seed: int [2], needed for dropout.
       output_hidden_states: also return the embeddings and the stream after
         each layer, before the last norm; float32 under any policy.
+      tied_head: in training, also return the `tables` that a tied head takes.
     """
 
     scope = "model/modernbert/"
@@ -134,11 +134,13 @@ class ModernBertModel(Stack):
         training=False,
         seed=None,
         output_hidden_states=False,
+        tied_head=False,
     ):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         del segment_ids
         context = self.begin(training, seed, packed=documents is not None)
-        h = self.embeddings(input_ids, self.outer_seed(context))
+        reader = tied.Reader(training and tied_head)
+        h = self.embeddings(input_ids, self.outer_seed(context), reader)
         wide, near = self.surroundings(
             input_ids, input_mask, positions, documents
         )
@@ -155,6 +157,7 @@ class ModernBertModel(Stack):
         return EncoderOutput(
             self.final_norm(rows.streams[0]),
             hidden_states=(h, *rows.outputs) if output_hidden_states else None,
+            tables=reader.tables,
         )
 
     def variable_paths(self) -> dict[str, str]:

@@ -87,7 +87,8 @@ class TransformerXLModel(RecurrentStack):
         texts = batch if config.variational_dropout else None
         context = self.begin(training, seed, texts=texts)
         outer = self.outer_seed(context)
-        h, tables = self._embedded(input_ids, training)  # [B, T, D]
+        reader = tied.Reader(training)
+        h = self.embeddings(input_ids, reader)  # [B, T, D]
         h = dropout.words(h, input_ids, config.word_dropout, outer)
         if config.encoding == "absolute":
             h += tf.cast(self._sinusoid(query_len, 0)[:, 1:], h.dtype)
@@ -124,14 +125,8 @@ class TransformerXLModel(RecurrentStack):
                 length, batch, memory_len, query_len, config.mem_len
             ),
             states if output_hidden_states else None,
-            tables,
+            reader.tables,
         )
-
-    def _embedded(self, ids, training):
-        """[B, T, D], and in training the tables that a softmax reads."""
-        if training and tied.adds_in_place():
-            return self.embeddings.read(ids)
-        return self.embeddings(ids), None
 
     def _applied(self, block, stream, layer_memory):
         """A block as `Stack.run` takes it."""

@@ -64,26 +64,8 @@ class AdaptiveEmbedding(ConfiguredLayer):
         same = config.div_val > 1 and config.proj_same_dim
         return same or width != config.d_model
 
-    def call(self, ids):
-        """int [B, T] -> [B, T, D]."""
-        return self._embedded(ids, tf.gather)
-
-    def read(self, ids):
-        """As `call`, for training, and the tables for `cluster_tables`.
-
-        Gradients of the softmax and of the rows then meet in one array.
-        """
-        tables = []
-
-        def lookup(table, ids):
-            rows, table = tied.lookup(table, ids)
-            tables.append(table)
-            return rows
-
-        return self._embedded(ids, lookup), tuple(tables)
-
-    def _embedded(self, ids, lookup):
-        """int [B, T] -> [B, T, D]; `lookup(table, ids)` gives rows.
+    def call(self, ids, reader=tied.PLAIN):
+        """int [B, T] -> [B, T, D].
 
         Every id is looked up in every cluster, in a row that does not count
         where it is of another one: shapes are static, and no id is left out.
@@ -91,14 +73,11 @@ class AdaptiveEmbedding(ConfiguredLayer):
         ends, dtype = self.config.cluster_ends, self.compute_dtype
         total = None
         for i, table in enumerate(self.tables):
-            # A gather from the variable itself would make every later read
-            # (the softmax's) a copy of the whole table.
-            table = tf.convert_to_tensor(table)
             cluster_ids, inside = ids, None
             if len(self.tables) > 1:
                 inside = (ids >= ends[i]) & (ids < ends[i + 1])  # [B, T]
                 cluster_ids = tf.where(inside, ids - ends[i], 0)
-            rows = tf.cast(lookup(table, cluster_ids), dtype)  # [B, T, E_i]
+            rows = tf.cast(reader(table, cluster_ids), dtype)  # [B, T, E_i]
             rows = _project(rows, self.projections.get(str(i)))  # [B, T, D]
             if inside is not None:
                 rows = tf.where(inside[..., tf.newaxis], rows, 0)

@@ -11,7 +11,7 @@ from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import TransformerLayer
 from modeling.encoders.xlnet.names import BIASES, SCOPE
-from modeling.ops import dropout, initializers
+from modeling.ops import dropout, initializers, tied
 from modeling.ops.packing import Packing
 
 
@@ -56,6 +56,7 @@ class XLNetModel(RecurrentStack):
       bi_data: the second half of the rows is backward.
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's content stream.
+      tied_head: in training, also return the `tables` that a tied head takes.
     """
 
     scope = SCOPE
@@ -116,6 +117,7 @@ class XLNetModel(RecurrentStack):
         training=False,
         seed=None,
         output_hidden_states=False,
+        tied_head=False,
     ):
         """Runs the backbone, see the class; returns `EncoderOutput`."""
         config = self.config
@@ -137,7 +139,8 @@ class XLNetModel(RecurrentStack):
 
         # -- Once for all layers --
         outer = self.outer_seed(context)
-        h, g = self._start(input_ids, inputs, outer)
+        reader = tied.Reader(training and tied_head)
+        h, g = self._start(reader, input_ids, inputs, outer)
         table = self._positions(inputs, bi_data, outer)
         streams = self._streams(inputs, segment_ids, input_mask)
 
@@ -149,28 +152,31 @@ class XLNetModel(RecurrentStack):
             (table, *self.shared_biases()),
         )
         states = (h, *rows.outputs)
-        h = rows.streams[0]
-        h = dropout.dropout(h, config.dropout, outer, dropout.FINAL)
-        if g is not None:
-            g = rows.streams[1]
-            g = dropout.dropout(g, config.dropout, outer, dropout.QUERY_FINAL)
         return EncoderOutput(
-            h,
-            g,
+            *self._end(rows.streams, outer),
             self.new_memory(rows.inputs, past, config.reuse_len),
             self._new_length(inputs),
             states if output_hidden_states else None,
+            reader.tables,
         )
 
-    def _start(self, input_ids, inputs, seed):
+    def _start(self, reader, input_ids, inputs, seed):
         """h [B, T, D] and g [B, P, D] of the first layer; g may be None."""
         rate = self.config.dropout
-        h = self.embeddings(input_ids)  # [B, T, D]
+        h = self.embeddings(input_ids, reader)  # [B, T, D]
         g = self._query_start(h, inputs)
         h = dropout.dropout(h, rate, seed, dropout.EMBEDDING)
         if g is not None:
             g = dropout.dropout(g, rate, seed, dropout.QUERY_EMBEDDING)
         return h, g
+
+    def _end(self, streams, seed):
+        """h [B, T, D] and g [B, P, D] after the last dropout; g may be None."""
+        rate = self.config.dropout
+        h = dropout.dropout(streams[0], rate, seed, dropout.FINAL)
+        if len(streams) == 1:
+            return h, None
+        return h, dropout.dropout(streams[1], rate, seed, dropout.QUERY_FINAL)
 
     def _query_start(self, h, inputs):
         """[B, P, D], [B, T, D] or None."""

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from modeling.ops import saving
+from modeling.ops import saving, tied
 
 
 class Embeddings(saving.Layer):
@@ -36,12 +36,9 @@ class Embeddings(saving.Layer):
             )
         super().build(input_shape)
 
-    def call(self, ids):
+    def call(self, ids, reader=tied.PLAIN):
         """int [B, T] -> [B, T, D]."""
-        # A gather from the variable itself would make every later read of it
-        # (the LM head's) a copy of the whole table.
-        table = tf.convert_to_tensor(self.lookup_table)
-        rows = tf.gather(table, ids)  # [B, T, D]
+        rows = reader(self.lookup_table, ids)  # [B, T, D]
         return tf.cast(rows, self.compute_dtype)
 
     def query_rows(self, batch: int, count: int) -> tf.Tensor:

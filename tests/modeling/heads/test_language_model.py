@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig, losses
+from modeling.encoders.registry import new_config
 from modeling.ops import fused as fusion
 from tests.modeling.golden import golden_util
 
@@ -135,6 +136,61 @@ def test_chunked_lm_loss_equals_the_whole():
             np.testing.assert_allclose(
                 tf.convert_to_tensor(a), b, atol=1e-6, rtol=1e-5
             )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("chunk_size", [None, 3])
+@pytest.mark.parametrize(
+    "model_type", ["xlnet", "bert", "albert", "modernbert"]
+)
+def test_the_tables_of_a_training_step_have_one_gradient(
+    model_type, chunk_size, dtype
+):
+    """Rows meet the head's gradient where it lies: no second [V, E] is made."""
+    sizes = dict(d_model=12, n_layer=1, n_head=3, d_inner=20)
+    if model_type == "xlnet":
+        sizes["d_head"] = 4
+    if model_type == "albert":
+        sizes["embedding_size"] = 7
+    model = PretrainingModel(new_config(model_type, 29, sizes), dtype=dtype)
+    table = model.encoder.embeddings.lookup_table
+    targets = tf.constant(IDS[:, ::-1] % 29)
+
+    def run(together):
+        fusion.expect_few_shapes()
+        with tf.GradientTape() as tape:
+            output = model(IDS, training=True, seed=tf.constant([3, 4]))
+            total, _, _ = model.lm_loss(
+                output.sequence_output,
+                targets,
+                tf.ones_like(targets),
+                chunk_size,
+                output.tables if together else None,
+            )
+        return total, tf.convert_to_tensor(tape.gradient(total, table))
+
+    one, two = (
+        tf.function(lambda together=t: run(together), autograph=False)
+        for t in (True, False)
+    )
+    (loss, found), (wanted_loss, wanted) = one(), two()
+    np.testing.assert_array_equal(loss, wanted_loss)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert np.count_nonzero(found.numpy().any(1)) > 20
+    # Outside of a training step every gradient is that of any variable.
+    assert model(IDS).tables is None
+    if chunk_size is None:
+        assert _sums_of_tables(two, table) and not _sums_of_tables(one, table)
+
+
+def _sums_of_tables(function, table):
+    operations = function.get_concrete_function().graph.get_operations()
+    return [
+        op
+        for op in operations
+        if op.type in ("AddN", "UnsortedSegmentSum")
+        and op.outputs[0].shape == table.shape
+    ]
 
 
 def test_next_sentence_head():

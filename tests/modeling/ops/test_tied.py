@@ -50,6 +50,33 @@ def test_rows_alone_have_their_gradient_too():
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_a_reader_keeps_what_a_head_reads_in_training_steps():
+    variable = tf.Variable(random(0, 6, 3))
+    kept = {}
+
+    def run(name, tied_head, few):
+        @tf.function(autograph=False)
+        def read():
+            if few:
+                fused.expect_few_shapes()
+            reader = tied.Reader(tied_head)
+            rows = reader(variable, tf.constant(IDS))
+            kept[name] = reader.tables
+            return rows
+
+        return read()
+
+    wanted = variable.numpy()[IDS]
+    for name, tied_head, few in (
+        ("step", True, True),
+        ("export", True, False),
+        ("no head", False, True),
+    ):
+        np.testing.assert_array_equal(run(name, tied_head, few), wanted)
+    assert [t.shape for t in kept.pop("step")] == [variable.shape]
+    assert kept == {"export": None, "no head": None}
+
+
 def test_rows_change_in_place_in_training_steps_alone():
     seen = {}
     for name, jit, few in (

@@ -39,9 +39,10 @@ class LanguageModel:
             sequence_output=None,
             new_memory=("new",),
             new_memory_length="length",
+            tables=None,
         )
 
-    def lm_loss(self, hidden, ids, weights, chunk_size):
+    def lm_loss(self, hidden, ids, weights, chunk_size, tables):
         return losses.weighted_sums(self.logits, ids, weights)
 
     def next_sentence_logits(self, hidden, **arguments):

@@ -91,7 +91,7 @@ def test_nothing_comes_from_the_future_and_no_gradient_leaves_with_memory():
     for position in range(6):
         with tf.GradientTape() as tape:
             tape.watch(taken)
-            model.encoder.embeddings.call = lambda _: taken
+            model.encoder.embeddings.call = lambda *_: taken
             output = model(ids)
             row = tf.reduce_sum(output.sequence_output[:, position] ** 2)
         seen = tf.reduce_sum(tf.abs(tape.gradient(row, taken)), [0, 2]).numpy()
