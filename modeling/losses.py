@@ -9,9 +9,12 @@ import tensorflow as tf
 
 from modeling.ops import fused as fusion
 from modeling.ops import tied
+from modeling.ops.shapes import static_only
 
 
-def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+def token_losses(
+    logits: tf.Tensor, targets: tf.Tensor, best: tf.Tensor | None = None
+) -> tf.Tensor:
     """Cross-entropy of each row, float32 [...].
 
     TensorFlow's own, where operations must be deterministic, is made of many
@@ -21,16 +24,23 @@ def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     Args:
       logits: [..., V].
       targets: int [...].
+      best: where the largest logit of each row is, int [...], if that is known:
+        two further passes look for the largest values otherwise.
     """
     targets = tf.convert_to_tensor(targets)
+
+    def picked(x, places):
+        return tf.gather(x, places, batch_dims=targets.shape.rank)
+
+    def largest(x):
+        return tf.reduce_max(x, -1) if best is None else picked(x, best)
 
     @tf.custom_gradient
     def run(logits):
         probabilities = tf.nn.softmax(logits)
         # The largest is 1 / sum of exp(z - max z), at least 1 / V.
-        losses = tf.reduce_max(logits, -1)
-        losses -= tf.gather(logits, targets, batch_dims=targets.shape.rank)
-        losses -= tf.math.log(tf.reduce_max(probabilities, -1))
+        losses = largest(logits) - picked(logits, targets)
+        losses -= tf.math.log(largest(probabilities))
 
         def gradient(upstream):
             return _logit_gradient(probabilities, targets, upstream)
@@ -58,8 +68,9 @@ def weighted_sums(
     count.
     """
     weights = tf.cast(weights, tf.float32)
-    losses = token_losses(logits, targets)
     best = tf.argmax(logits, -1, targets.dtype)
+    # A program that XLA compiles as a whole looks for all of them in one pass.
+    losses = token_losses(logits, targets, None if static_only() else best)
     right = tf.cast(tf.equal(best, targets), tf.float32)
     return (
         tf.reduce_sum(losses * weights),

@@ -60,6 +60,38 @@ def test_logits_of_any_size():
         np.testing.assert_allclose(a, b, atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_known_places_of_the_largest_logits_change_no_bit(shape, dtype):
+    random = np.random.default_rng(8)
+    logits = tf.constant(random.normal(0, 3, [*shape, V]), tf.float32)
+    logits = tf.round(logits)  # with several largest ones in a row
+    logits = tf.cast(logits, dtype)
+    targets = tf.constant(random.integers(0, V, shape), tf.int32)
+    best = tf.argmax(logits, -1, tf.int32)
+    found = losses.token_losses(logits, targets, best)
+    np.testing.assert_array_equal(found, losses.token_losses(logits, targets))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_sums_of_rows_need_the_places_once(jit):
+    random = np.random.default_rng(9)
+    logits = tf.constant(random.normal(size=[6, V]), tf.float32)
+    targets = tf.constant(random.integers(0, V, 6), tf.int32)
+    weights = tf.constant([1.0, 0.0, 2.0, 1.0, 0.5, 1.0])
+    run = tf.function(losses.weighted_sums, jit_compile=jit, autograph=False)
+    loss, weight, right = run(logits, targets, weights)
+    rows, _ = wanted(logits, targets.numpy(), np.ones(6))
+    hits = logits.numpy().argmax(-1) == targets.numpy()
+    np.testing.assert_allclose(loss, rows @ weights.numpy(), rtol=1e-6)
+    assert weight == 5.5
+    assert right == hits @ weights.numpy()
+    graph = run.get_concrete_function(logits, targets, weights).graph
+    kinds = [op.type for op in graph.get_operations()]
+    assert kinds.count("ArgMax") == 1
+    assert kinds.count("Max") == (2 if jit else 0)
+
+
 def test_low_precision_logits_count_in_float32():
     random = np.random.default_rng(6)
     logits = tf.cast(random.normal(size=[4, V]), tf.bfloat16)
