@@ -12,6 +12,7 @@ from flags import flag_values
 FLAGS = flags.FLAGS
 SUITES = (
     "pretrain",
+    "vocabulary",
     "finetune",
     "inference",
     "lengths",

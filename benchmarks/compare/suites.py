@@ -76,6 +76,23 @@ def pretrain(options: BenchOptions):
     yield Workload("pretrain", layers=options.layers), trainers(options)
 
 
+def vocabulary(options: BenchOptions):
+    """The pretraining step with V 250,000, as multilingual models have it.
+
+    One mode of each system: more of them do not fit side by side into 24 GB.
+    """
+    workload = Workload(
+        "pretrain",
+        layers=options.layers,
+        length=128,
+        memory=96,
+        predict=21,
+        vocab=250_000,
+    )
+    systems = [System("ours", OURS), System("Model Garden graph", GARDEN)]
+    yield workload, systems + torch_systems(options)[:1]
+
+
 def finetune(options: BenchOptions):
     """The step of a classifier: B 4, T 512."""
     yield Workload("finetune", layers=options.layers), trainers(options)
@@ -314,6 +331,7 @@ def language_model(options: BenchOptions):
 
 SUITES: dict[str, Suite] = {
     "pretrain": pretrain,
+    "vocabulary": vocabulary,
     "finetune": finetune,
     "inference": inference,
     "lengths": real_lengths,
@@ -382,7 +400,7 @@ def run(name: str, options: BenchOptions):
 def _title(name: str, w: Workload) -> str:
     sizes = f"L {w.layers}, B {w.batch}, T {w.length}"
     if w.kind == "pretrain":
-        sizes += f", M {w.memory}, P {w.predict}"
+        sizes += f", M {w.memory}, P {w.predict}, V {w.vocab}"
     if w.model_type != "xlnet" or name == "packing":
         sizes = f"{w.model_type} {w.kind}, {sizes}"
     if w.kind == "language_model":
