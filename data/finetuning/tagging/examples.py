@@ -1,21 +1,21 @@
 """Tagged text: CoNLL columns, and JSON lines with character spans.
 
-CoNLL: one token per line, columns by ASCII blanks (or tabs, where a line has
-one), an empty line after each sentence. JSON lines:
+CoNLL: one token per line (`conll_lines`), an empty line after each sentence.
+JSON lines:
 `{"text": "Ada lives here", "spans": [{"start": 0, "end": 3, "label": "PER"}]}`.
 Offsets are raw characters (code points), the end excluded.
 """
 
 import dataclasses
-import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.options import TaggingDataOptions
 from data.finetuning.tables import table_columns, table_files
+from data.finetuning.tagging import conll_lines
 
 OUTSIDE = "O"
 # Tags that name chunks, by their mark.
@@ -30,12 +30,6 @@ SPLIT_NAMES = {
 }
 COLUMN_SUFFIXES = ("conll", "conllu", "txt", "tsv", "bio", "iob", "iob2")
 JSON_SUFFIXES = ("jsonl", "json")
-_DOCUMENT = "-DOCSTART-"
-# CoNLL-U: words are numbered; "1-2" are ranges of them, "8.1" empty nodes.
-_CONLLU_COLUMNS = 10
-_CONLLU_FIRST = re.compile(r"(1|1-\d+|0\.1)\t")
-_CONLLU_BESIDE = re.compile(r"\d+[-.]\d+\t")
-_BLANKS = " \t\r\n"
 # Of a header, which CoNLL files have not: names of both columns.
 _TOKEN_NAMES = ("token", "tokens", "word", "words", "text", "form")
 _TAG_NAMES = (
@@ -142,9 +136,9 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
     rows: list[tuple[str, str | None]] = []
     first, broken, wanted, skipped = 1, False, 0, 0
     lines = table_files.read_lines(path, bad)
-    conllu, lines = _is_conllu(path, lines)
+    conllu, lines = conll_lines.is_conllu(path, lines)
     if conllu:
-        wanted = _CONLLU_COLUMNS
+        wanted = conll_lines.CONLLU_COLUMNS
         if columns.text_column == 0:
             raise UserError(
                 f"{path}: column 0 of CoNLL-U is a word's number: give "
@@ -171,17 +165,14 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             )
         rows.clear()
 
-    for number, line in lines:
+    kept = conll_lines.rows_of_words if conllu else conll_lines.rows
+    for number, line in kept(lines):
         if not line.strip():
             finish()
             first, broken = number + 1, False
             continue
-        if line.startswith(_DOCUMENT):
-            continue
-        if conllu and (line.startswith("#") or _CONLLU_BESIDE.match(line)):
-            continue
         row, problem = _row(line, columns, labelled)
-        count = len(_fields(line))
+        count = len(conll_lines.fields(line))
         if not wanted:
             _check_first(f"{path}:{number}", count, row, columns, labelled)
         wanted = wanted or count
@@ -193,33 +184,8 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
         else:
             rows.append(row)
     finish()
+    _check_comments(examples)
     return examples
-
-
-def _is_conllu(path: str, lines: Iterator[tuple[int, str]]):
-    """Whether a file is CoNLL-U, and its lines, the first ones again.
-
-    By its name, or by its first row below comments: ten columns by tabs, the
-    first one the number of a word.
-    """
-    if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".conllu"):
-        return True, lines
-    seen = []
-    for number, line in lines:
-        seen.append((number, line))
-        row = line.strip() and not line.startswith(("#", _DOCUMENT))
-        if row:
-            many = line.count("\t") == _CONLLU_COLUMNS - 1
-            is_first = many and _CONLLU_FIRST.match(line)
-            return bool(is_first), itertools.chain(seen, lines)
-    return False, iter(seen)
-
-
-def _fields(line: str) -> list[str]:
-    # A no-break space is part of a number: only the ASCII blanks separate.
-    if "\t" in line:
-        return [f.strip(_BLANKS) for f in line.split("\t")]
-    return re.split("[ \t]+", line.strip(_BLANKS))
 
 
 def _check_first(where, count: int, row, columns, labelled: bool) -> None:
@@ -243,6 +209,32 @@ def _check_first(where, count: int, row, columns, labelled: bool) -> None:
         )
 
 
+def _check_comments(examples: list[TaggedText]) -> None:
+    """UserError: a comment has as many columns as the rows, and was read as one.
+
+    It begins a sentence with `#`, and its tag alone names no chunk.
+    """
+    opening, others = [], set()
+    for example in examples:
+        tags = list(example.tags or ())
+        if tags and example.text[slice(*example.units[0])] == "#":
+            opening.append((example.where, tags.pop(0)))
+        others.update(tags)
+    if not others or not all(map(_names_chunk, others)):
+        return
+    for where, tag in opening:
+        if not _names_chunk(tag):
+            raise UserError(
+                f"{where}: wanted a token and its tag, found a comment, '#' "
+                f"and {tag!r}: delete such lines"
+            )
+
+
+def _names_chunk(tag: str) -> bool:
+    """Whether a tag is one of chunks: O, B-x, I-x and the like."""
+    return tag == OUTSIDE or CHUNK.match(tag) is not None
+
+
 def _is_one_column(count: int, columns: TaggingDataOptions) -> bool:
     """Whether token and tag are in the same of several columns."""
     text, tag = columns.text_column, columns.tag_column
@@ -252,7 +244,7 @@ def _is_one_column(count: int, columns: TaggingDataOptions) -> bool:
 
 def _row(line: str, columns: TaggingDataOptions, labelled: bool):
     """((token, tag), None) or (None, what is wrong)."""
-    fields = _fields(line)
+    fields = conll_lines.fields(line)
     try:
         token = fields[columns.text_column]
     except IndexError:

@@ -1,0 +1,82 @@
+"""Lines of CoNLL files: their columns, and which are rows.
+
+Columns are by ASCII blanks, or by tabs where a line has one. Marks of documents
+and comments are left out.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+Lines = Iterator[tuple[int, str]]
+
+# CoNLL-U: words are numbered; "1-2" are ranges of them, "8.1" empty nodes.
+CONLLU_COLUMNS = 10
+_CONLLU_FIRST = re.compile(r"(1|1-\d+|0\.1)\t")
+_CONLLU_BESIDE = re.compile(r"\d+[-.]\d+\t")
+_DOCUMENT = "-DOCSTART-"
+_BEGIN_OR_END = re.compile(r"#(begin|end) document\b")  # of CoNLL-2012
+_BLANKS = " \t\r\n"
+
+
+def fields(line: str) -> list[str]:
+    """The columns of a line."""
+    # A no-break space is part of a number: only the ASCII blanks separate.
+    if "\t" in line:
+        return [f.strip(_BLANKS) for f in line.split("\t")]
+    return re.split("[ \t]+", line.strip(_BLANKS))
+
+
+def is_conllu(path: str, lines: Lines) -> tuple[bool, Lines]:
+    """Whether a file is CoNLL-U, and its lines, the first ones again.
+
+    By its name, or by its first row below comments: ten columns by tabs, the
+    first one the number of a word.
+    """
+    if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".conllu"):
+        return True, lines
+    row, lines = _first_row(lines)
+    many = row.count("\t") == CONLLU_COLUMNS - 1
+    return bool(many and _CONLLU_FIRST.match(row)), lines
+
+
+def rows_of_words(lines: Lines) -> Lines:
+    """Those of CoNLL-U, and empty ones: no comments, ranges, empty nodes."""
+    for number, line in lines:
+        if not line.startswith((_DOCUMENT, "#")):
+            if not _CONLLU_BESIDE.match(line):
+                yield number, line
+
+
+def rows(lines: Lines) -> Lines:
+    """Those of other CoNLL files, and empty ones.
+
+    `#` may be a token. Before a sentence it begins a comment where the line has
+    other columns than the first row of a word.
+    """
+    row, lines = _first_row(lines)
+    wanted, opens = _layout(row), True
+    for number, line in lines:
+        if line.startswith(_DOCUMENT):
+            continue
+        comment = bool(_BEGIN_OR_END.match(line))
+        if row and line.startswith(("# ", "#\t")):
+            comment = _layout(line) != wanted
+        if opens and comment:
+            continue
+        opens = not line.strip()
+        yield number, line
+
+
+def _layout(line: str) -> tuple[int, bool]:
+    return len(fields(line)), "\t" in line
+
+
+def _first_row(lines: Lines) -> tuple[str, Lines]:
+    """The first line that is no comment, "" without one; all lines again."""
+    seen = []
+    for number, line in lines:
+        seen.append((number, line))
+        if line.strip() and not line.startswith(("#", _DOCUMENT)):
+            return line, itertools.chain(seen, lines)
+    return "", iter(seen)
