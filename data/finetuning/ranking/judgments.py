@@ -1,9 +1,10 @@
-"""Relevance judgements: qrels of 4 and 5 columns, Cranfield's and CISI's.
+"""Relevance judgements: qrels of 4 and 5 columns, BEIR's, Cranfield's, CISI's.
 
 | format | columns |
 |---|---|
 | `trec` | query, iteration (ignored), document, grade |
 | `prels` | query, document, grade, algorithm, probability |
+| `beir` | query, document, grade; the first line has the columns' names |
 | `cranfield` | query, document, code |
 | `cisi` | query, document, 0, 0.000000: what is listed is relevant |
 
@@ -22,7 +23,8 @@ from data.finetuning.ranking import lines
 FLAG = "--qrels_file"
 Qrels = dict[str, dict[str, int]]
 CRANFIELD_GRADES = {-1: 4, 1: 4, 2: 3, 3: 2, 4: 1}
-_NUM_COLUMNS = {"trec": 4, "prels": 5, "cranfield": 3, "cisi": 4}
+_NUM_COLUMNS = {"trec": 4, "prels": 5, "beir": 3, "cranfield": 3, "cisi": 4}
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 def read(
@@ -37,11 +39,11 @@ def read(
     """
     if form == "auto":
         form = detect(path)
-        if form == "cranfield":  # BEIR's, without its header, look so, too
+        if form == "cranfield":  # BEIR's without their header look so, too
             say(
                 f"note: {path} has 3 columns and is read as Cranfield's, where "
                 "1 is the best grade: give --qrels_format=cranfield if it is, "
-                "else put a column of 0 behind the query (TREC's form)"
+                "else --qrels_format=beir"
             )
     qrels = collect(path, _rows(path, form))
     if not qrels:
@@ -67,6 +69,8 @@ def detect(path: str) -> str:
     """The format by the first line's columns; UserError: another number."""
     number, line = lines.first_text(path, FLAG)
     columns = line.split()
+    if columns == _BEIR_HEADER:
+        return "beir"
     if len(columns) == 4 and not _is_int(columns[3]):
         lines.refuse(
             path,
@@ -92,7 +96,7 @@ def _rows(path: str, form: str) -> Iterator[tuple[int, str, str, int]]:
     count = _NUM_COLUMNS[form]
     for number, line in lines.read(path, FLAG):
         columns = line.split()
-        if not columns:
+        if not columns or (form == "beir" and columns == _BEIR_HEADER):
             continue
         if len(columns) != count:
             lines.refuse(path, number, f"{count} columns ({form})", line)
@@ -102,6 +106,7 @@ def _rows(path: str, form: str) -> Iterator[tuple[int, str, str, int]]:
         query, document, text = {
             "trec": (columns[0], columns[2], columns[-1]),
             "prels": columns[:3],
+            "beir": columns,
             "cranfield": columns,
         }[form]
         if not _is_int(text):

@@ -9,7 +9,7 @@ from common.settings import check, setting
 
 TOPICS_FORMATS = ("auto", "trec", "web", "tsv", "jsonl", "smart", "cranfield")
 DOCUMENTS_FORMATS = ("auto", "trec", "jsonl", "tsv", "smart", "cranfield")
-QRELS_FORMATS = ("auto", "trec", "prels", "cranfield", "cisi")
+QRELS_FORMATS = ("auto", "trec", "prels", "beir", "cranfield", "cisi")
 RETRIEVERS = ("bm25",)
 UNJUDGED = ("zero", "skip")
 

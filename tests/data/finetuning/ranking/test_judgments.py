@@ -18,8 +18,21 @@ def test_judgements_of_every_form(tmp_path):
     assert judgments.read(cisi, "cisi") == {"1": {"28": 1}}
 
 
+def test_beirs_judgements_are_known_by_their_header(tmp_path):
+    text, said = "1\td\t2\n1\te\t0\n", []
+    path = put(tmp_path, "a", "query-id\tcorpus-id\tscore\n" + text)
+    plain = put(tmp_path, "b", text)
+    for read in ((path, "auto"), (path, "beir"), (plain, "beir")):
+        found = judgments.read(*read, said.append)
+        assert found == {"1": {"d": 2, "e": 0}}
+    assert not said
+
+
 def test_three_columns_without_a_name_are_said(tmp_path):
-    """BEIR's judgements look like Cranfield's, whose grades run backwards."""
+    """BEIR's judgements without their header look like Cranfield's, too.
+
+    Those grades run backwards.
+    """
     path, said = put(tmp_path, "a", "1 d 2\n"), []
     for form in ("auto", "cranfield"):
         assert judgments.read(path, form, said.append) == {"1": {"d": 3}}
