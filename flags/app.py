@@ -18,6 +18,7 @@ from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command resumes or starts over"
+_TEXTS = ("text", "prompt")  # flags whose value may begin like a path
 
 
 def run(main: Callable[[], None]) -> None:
@@ -38,6 +39,7 @@ def run(main: Callable[[], None]) -> None:
             logging.set_verbosity(logging.WARNING)
             standard_logging.getLogger("tensorflow").addFilter(_is_news)
         try:
+            _check_home()
             _check_tpu()
             hub_flags.make_local()
             with clock.command():
@@ -78,6 +80,25 @@ def _end_of_output() -> None:
     """Who read the output is gone; Python's last flush would complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
+
+
+def _check_home() -> None:
+    """UserError: a path begins with `~/`, which would be a folder of that name.
+
+    The shell expands it at the beginning of a word alone.
+    """
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        if not flag.present or name in _TEXTS:
+            continue
+        values = flag.value if isinstance(flag.value, list) else [flag.value]
+        texts = [value for value in values if isinstance(value, str)]
+        for part in (part for text in texts for part in text.split(",")):
+            if part.startswith("~/"):
+                raise UserError(
+                    f"--{name}: wanted a path, found {part}: the shell does "
+                    f'not expand ~ behind =, give "$HOME"{part[1:]}'
+                )
 
 
 def _check_tpu() -> None:

@@ -4,6 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
+
+from common.errors import UserError
+from flags import app
 
 COMMAND = """
 import signal
@@ -124,6 +128,29 @@ def test_faults_of_the_surroundings_are_one_line():
     assert done.returncode == 130
     assert done.stderr.startswith("error: interrupted")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_home_that_the_shell_left_is_refused():
+    """It would be a folder called ~ where the command runs."""
+    done = run("--input_glob=a,~/b", "--model_prefix=b")
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == (
+        "error: --input_glob: wanted a path, found ~/b: the shell does not "
+        'expand ~ behind =, give "$HOME"/b\n'
+    )
+    assert run("--input_glob=./~/b", "--model_prefix=b~/c").returncode == 0
+
+
+def test_a_text_may_begin_like_a_path(monkeypatch):
+    values = flags.FlagValues()
+    flags.DEFINE_multi_string("text", [], "", flag_values=values)
+    values(["command", "--text=~/a is a path"])
+    monkeypatch.setattr(app.flags, "FLAGS", values)
+    app._check_home()
+    flags.DEFINE_list("ensemble", [], "", flag_values=values)
+    values(["command", "--ensemble=a,~/b"])
+    with pytest.raises(UserError, match="--ensemble: wanted a path"):
+        app._check_home()
 
 
 def test_ctrl_c_while_the_libraries_are_loaded_is_one_line():
