@@ -10,7 +10,7 @@ from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from tests.helpers.runs.classifier import make_options
 from tests.helpers.runs.multitask import TASKS, run, write_tasks
-from tests.helpers.runs.written_files import files_of
+from tests.helpers.runs.written_files import check_same
 from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
 from training.finetuning.options import JOINT, OTHERS
@@ -30,7 +30,7 @@ def test_two_kills_change_nothing_and_folders_stand_alone(
         run(tmp_path, spiece_model, "broken", stop_at, **both)
     again, _ = run(tmp_path, spiece_model, "broken", **both)
     assert again == results
-    assert files_of(tmp_path / "broken") == files_of(tmp_path / "whole")
+    check_same(tmp_path / "broken", tmp_path / "whole")
     # The log says which task a step was of; several had their turn.
     rows = (tmp_path / "whole" / "losses.tsv").read_text().splitlines()
     assert rows[0].split("\t")[-1] == "task"
