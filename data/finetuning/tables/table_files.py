@@ -57,7 +57,11 @@ def exists(path: str) -> bool:
 
 
 def text_files(folder: str) -> list[str] | None:
-    """Names of a folder's `.txt` files, sorted; None where it is no folder."""
+    """Names of a folder's `.txt` files, sorted; None where it is no folder.
+
+    Hidden ones are left out, as in a shell: macOS packs a `._1.txt` of its own
+    beside a `1.txt`.
+    """
     is_folder, names_in = os.path.isdir, os.listdir
     if files.is_remote(folder):
         import tensorflow as tf
@@ -65,7 +69,8 @@ def text_files(folder: str) -> list[str] | None:
         is_folder, names_in = tf.io.gfile.isdir, tf.io.gfile.listdir
     if not is_folder(folder):
         return None
-    return sorted(n for n in names_in(folder) if n.endswith(".txt"))
+    names = (n for n in names_in(folder) if not n.startswith("."))
+    return sorted(n for n in names if n.endswith(".txt"))
 
 
 def require_file(directory: str, *names: str) -> str:

@@ -221,6 +221,17 @@ def test_packed_and_json_readers_name_the_encoding(tmp_path):
         race_examples.read_race(str(tmp_path), "train", BadRows(skip=True))
 
 
+def test_hidden_files_are_no_texts(tmp_path):
+    """Archives from macOS have a `._1.txt` beside each file."""
+    folder = tmp_path / "train" / "high"
+    folder.mkdir(parents=True)
+    for name in ("2.txt", "1.txt", "1.json"):
+        (folder / name).write_text("a")
+    (folder / "._1.txt").write_bytes(b"\0\5\26\7")
+    assert table_files.text_files(str(folder)) == ["1.txt", "2.txt"]
+    assert table_files.text_files(str(folder / "1.txt")) is None
+
+
 def test_the_hash_is_of_what_a_file_holds(tmp_path):
     plain, packed = tmp_path / "a.json", tmp_path / "b.json.gz"
     plain.write_bytes(b"{}")
