@@ -26,6 +26,7 @@ CHANGED = {
     ("run_race", "data_dir"),
     ("run_ranking", "max_doc_length"),
     ("run_ranking", "max_query_length"),
+    ("run_ranking", "qrels_format"),
 }
 
 
