@@ -75,7 +75,9 @@ def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
         # Files of old versions do not name it.
         value["model"] = {"type": "Unigram"} | model
         value["normalizer"] = _normalizer(value, kind, config)
-        parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
+        # XLNet's class takes no `add_prefix_space`.
+        about = config if kind == _CLASSES["albert"] else {}
+        parts = [{"type": "WhitespaceSplit"}, _metaspace(about)]
         value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
 
 

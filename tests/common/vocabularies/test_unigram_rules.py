@@ -97,6 +97,22 @@ def test_files_of_version_4_get_the_rules_of_their_class(
 
 
 @pytest.mark.parametrize(
+    "kind, scheme",
+    [("XLNetTokenizer", "always"), ("AlbertTokenizer", "never")],
+)
+def test_the_first_word_mark_is_a_setting_of_alberts_class(
+    tmp_path, kind, scheme
+):
+    """XLNet's class has it always, whatever its folder says."""
+    (tmp_path / "spiece").mkdir()
+    path = released.unigram_json(tmp_path, released.albert(tmp_path / "spiece"))
+    config = {"tokenizer_class": kind, "add_prefix_space": False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    parts = _rules(path)["pre_tokenizer"]["pretokenizers"]
+    assert parts[-1]["prepend_scheme"] == scheme
+
+
+@pytest.mark.parametrize(
     "said,wanted",
     [
         # As `AutoTokenizer` of transformers 5.23 cuts it, by class or type.
