@@ -282,7 +282,8 @@ def _drop_ties(family: HuggingFaceNames, theirs, left, path: str) -> None:
         if not np.array_equal(tied, theirs[original]):
             raise UserError(
                 f"{path}: `{copy}` differs from `{original}`: only tied "
-                "language models are supported"
+                "language models are supported; --head=encoder leaves the "
+                "head out"
             )
 
 

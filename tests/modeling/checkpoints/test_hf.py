@@ -216,8 +216,10 @@ def test_untied_logits_are_refused(tmp_path):
             {"lm_loss.weight": np.zeros([29, 12], np.float32)}
         ),
     )
-    with pytest.raises(UserError, match="tied"):
+    with pytest.raises(UserError, match="tied .* --head=encoder"):
         _model(folder)
+    config = checkpoints.find_config(str(folder))
+    assert hf.read_weights(str(folder), config, "encoder").head == "encoder"
 
 
 @pytest.mark.parametrize(
