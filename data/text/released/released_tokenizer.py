@@ -116,7 +116,10 @@ class ReleasedTokenizer:
             name: -1 if (i := self.package.token_to_id(piece)) is None else i
             for name, piece in _OPTIONAL.items()
         }
-        for name, pieces in _NAMES.items():
+        names = dict(_NAMES)
+        for name, piece in _frame(self.rules).items():
+            names[name] = (piece, *names[name])
+        for name, pieces in names.items():
             ids = [self.package.token_to_id(piece) for piece in pieces]
             known = [i for i in ids if i is not None]
             if not known:
@@ -216,6 +219,27 @@ class ReleasedTokenizer:
                 f"{self.path}: its rules cannot cut a text: {e}; take another "
                 "copy"
             ) from e
+
+
+def _frame(rules: dict) -> dict[str, str]:
+    """CLS and SEP of the rows that a file makes; {} where it makes no such row.
+
+    A file may hold `[CLS]` or `<cls>` and put other symbols around a text.
+    """
+    for row in word_cache.rule_parts(rules.get("post_processor"), "processors"):
+        kind = row.get("type")
+        if kind in ("BertProcessing", "RobertaProcessing"):
+            return {name: row[name][0] for name in ("cls", "sep")}
+        if kind != "TemplateProcessing":
+            continue
+        symbols = [
+            part["SpecialToken"]["id"] if "SpecialToken" in part else None
+            for part in row["single"]
+        ]
+        match symbols:
+            case [str(cls), None, str(sep)] | [None, str(sep), str(cls)]:
+                return {"cls": cls, "sep": sep}
+    return {}
 
 
 def _split(values: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

@@ -82,6 +82,78 @@ def test_a_file_without_a_decoder_gives_text(tmp_path, kind):
     assert bare.decode(ids) == wanted == "the river boats"
 
 
+def _template(*parts):
+    """The rule that puts symbols around a text, "A" = the text."""
+    single = [
+        {"Sequence": {"id": "A", "type_id": 0}}
+        if part == "A"
+        else {"SpecialToken": {"id": part, "type_id": 0}}
+        for part in parts
+    ]
+    symbols = {
+        part: {"id": part, "ids": [0], "tokens": [part]}
+        for part in parts
+        if part != "A"
+    }
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": symbols,
+    }
+
+
+_BYTES = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": True,
+}
+_ROBERTA = {
+    "type": "RobertaProcessing",
+    "cls": ["<s>", 50],
+    "sep": ["</s>", 51],
+    "trim_offsets": True,
+    "add_prefix_space": False,
+}
+_USUAL = ("[CLS]", "[SEP]")
+
+
+@pytest.mark.parametrize(
+    "rule, wanted",
+    [
+        (None, _USUAL),
+        (_BYTES, _USUAL),
+        (_template("A", "</s>"), _USUAL),
+        (_template("A"), _USUAL),
+        (_template("<s>", "A", "</s>"), ("<s>", "</s>")),
+        (_template("A", "</s>", "<s>"), ("<s>", "</s>")),
+        (_ROBERTA, ("<s>", "</s>")),
+        (
+            {
+                "type": "Sequence",
+                "processors": [_BYTES, _template("<s>", "A", "</s>")],
+            },
+            ("<s>", "</s>"),
+        ),
+    ],
+)
+def test_cls_and_sep_are_those_of_the_files_rows(made, tmp_path, rule, wanted):
+    """A file may hold `[CLS]` and put other symbols around a text."""
+    value = json.loads(pathlib.Path(made["bpe"]).read_text(encoding="utf-8"))
+    size = len(value["model"]["vocab"])
+    value["added_tokens"] += [
+        value["added_tokens"][0] | {"id": size + i, "content": text}
+        for i, text in enumerate(("<s>", "</s>"))
+    ]
+    value["post_processor"] = rule
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    tokenizer = ReleasedTokenizer(str(path))
+    found = tokenizer.symbols.cls, tokenizer.symbols.sep
+    assert tuple(map(tokenizer.id_to_piece, found)) == wanted
+
+
 def test_spans_of_bytes_leave_blanks_out(made):
     tokenizer = opening.open_tokenizer(made["bpe"])
     text = "the boats"
