@@ -29,7 +29,7 @@ def _run_with_table(model, values, call):
     """Calls the encoder with `values` in place of its embedding table."""
     embeddings = model.encoder.embeddings
     original = embeddings.call
-    embeddings.call = lambda ids: tf.gather(values, ids)
+    embeddings.call = lambda ids, reader: tf.gather(values, ids)
     try:
         return model.encoder(**call)
     finally:
