@@ -83,7 +83,7 @@ def _end_of_output() -> None:
 
 
 def _check_home() -> None:
-    """UserError: a path begins with `~/`, which would be a folder of that name.
+    """UserError: a path begins with `~`, which would be a folder of that name.
 
     The shell expands it at the beginning of a word alone.
     """
@@ -94,7 +94,7 @@ def _check_home() -> None:
         values = flag.value if isinstance(flag.value, list) else [flag.value]
         texts = [value for value in values if isinstance(value, str)]
         for part in (part for text in texts for part in text.split(",")):
-            if part.startswith("~/"):
+            if part == "~" or part.startswith("~/"):
                 raise UserError(
                     f"--{name}: wanted a path, found {part}: the shell does "
                     f'not expand ~ behind =, give "$HOME"{part[1:]}'

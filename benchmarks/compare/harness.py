@@ -200,7 +200,7 @@ def compare(
     systems: Sequence[System],
     workload: Workload,
     rounds: int,
-    profile: bool = False,
+    profiled: Sequence[System] = (),
 ) -> list[Result]:
     """Runs all systems in turn.
 
@@ -208,8 +208,8 @@ def compare(
       systems: competitors; the first is the reference of the ratios.
       workload: same for all.
       rounds: steps per system, after each child's own warm-up.
-      profile: whether the systems of this checkout that run in TensorFlow are
-        traced after the rounds.
+      profiled: those of them that are traced after the rounds, where they run
+        in TensorFlow and are of this checkout.
 
     Returns:
       One result per system, in order; a system that failed has an `error` and
@@ -230,7 +230,7 @@ def compare(
                     child.step()
         for system, child in zip(systems, children, strict=True):
             # An older version's child would take it for a step.
-            if profile and child.alive and system.folder is None:
+            if system in profiled and child.alive and system.folder is None:
                 child.profile()
     finally:
         for child in children:

@@ -1,97 +1,37 @@
 """Where a step's time goes: thread time by kind of operation (`--profile`)."""
 
+import re
 from collections.abc import Sequence
 
 MATMULS = "matmuls"
 # Types of operations, by the kind they are shown as. Others are "other".
 KINDS = {
-    MATMULS: (
-        "MatMul",
-        "BatchMatMul",
-        "BatchMatMulV2",
-        "BatchMatMulV3",
-        "Einsum",
-        "_FusedMatMul",
-        "_MklMatMul",
-        "_MklFusedMatMul",
-        "_MklBatchMatMul",
-        "_MklBatchMatMulV2",
-        "_MklFusedBatchMatMulV2",
-        "_MklNativeMatMul",
-        "_MklNativeFusedMatMul",
-        "_MklNativeBatchMatMul",
-        "_MklNativeBatchMatMulV2",
-        "_MklNativeFusedBatchMatMulV2",
-    ),
+    MATMULS: "MatMul BatchMatMul Einsum",
     # Compiled functions; see benchmarks.systems.op_times.COMPILED.
-    "fused kernels": ("ProcessAsync",),
-    "softmax": ("Softmax", "LogSoftmax", "_MklSoftmax", "_MklNativeSoftmax"),
+    "fused kernels": "ProcessAsync",
+    "softmax": "Softmax LogSoftmax",
     "gathers and scatters": (
-        "Gather",
-        "GatherV2",
-        "GatherNd",
-        "ResourceGather",
-        "ScatterNd",
-        "TensorScatterAdd",
-        "TensorScatterUpdate",
-        "UnsortedSegmentSum",
-        "InplaceAdd",
-        "InplaceSub",
-        "InplaceUpdate",
+        "Gather GatherNd ResourceGather ScatterNd TensorScatterAdd "
+        "TensorScatterUpdate UnsortedSegmentSum InplaceAdd InplaceSub "
+        "InplaceUpdate"
     ),
-    "casts": ("Cast",),
-    "transposes": ("Transpose", "_MklTranspose", "ConjugateTranspose"),
+    "casts": "Cast",
+    "transposes": "Transpose ConjugateTranspose",
     "copies": (
-        "ConcatV2",
-        "_MklConcatV2",
-        "Pack",
-        "Unpack",
-        "Split",
-        "SplitV",
-        "Slice",
-        "_MklSlice",
-        "StridedSlice",
-        "StridedSliceGrad",
-        "Pad",
-        "PadV2",
-        "Tile",
-        "Roll",
-        "Fill",
-        "DeepCopy",
+        "Concat Pack Unpack Split SplitV Slice StridedSlice StridedSliceGrad "
+        "Pad Tile Roll Fill DeepCopy Snapshot"
     ),
     "elementwise and sums": (
-        "Add",
-        "AddV2",
-        "AddN",
-        "Sub",
-        "Mul",
-        "RealDiv",
-        "Neg",
-        "Exp",
-        "Log",
-        "Tanh",
-        "TanhGrad",
-        "Erf",
-        "Sqrt",
-        "Rsqrt",
-        "RsqrtGrad",
-        "Square",
-        "SquaredDifference",
-        "Maximum",
-        "Minimum",
-        "Select",
-        "SelectV2",
-        "Sum",
-        "Mean",
-        "Max",
-        "L2Loss",
-        "BiasAdd",
-        "BiasAddGrad",
-        "BroadcastTo",
-        "_FusedBinary",
+        "Add AddN Sub Mul RealDiv Neg Exp Log Tanh TanhGrad Erf Sqrt Rsqrt "
+        "RsqrtGrad Square SquaredDifference Maximum Minimum Select Sum Mean "
+        "Max ArgMax L2Loss BiasAdd BiasAddGrad BroadcastTo Binary BitwiseXor "
+        "LeftShift RightShift Equal NotEqual Less LessEqual Greater "
+        "GreaterEqual LogicalAnd LogicalOr"
     ),
 }
-_KIND_OF = {kind: name for name, kinds in KINDS.items() for kind in kinds}
+_KIND_OF = {t: name for name, types in KINDS.items() for t in types.split()}
+# Of a type's name: oneDNN's and fused variants, and versions.
+_VARIANT = re.compile(r"^_(Mkl(Native)?)?(Fused)?|V\d$")
 OTHER = "other"
 
 
@@ -104,7 +44,8 @@ def by_kind(operations: dict[str, Sequence[float]]) -> dict[str, list[float]]:
     """
     total: dict[str, list[float]] = {}
     for name, (calls, ms) in operations.items():
-        entry = total.setdefault(_KIND_OF.get(name, OTHER), [0.0, 0.0])
+        kind = _KIND_OF.get(_VARIANT.sub("", name), OTHER)
+        entry = total.setdefault(kind, [0.0, 0.0])
         entry[0] += calls
         entry[1] += ms
     return dict(sorted(total.items(), key=lambda item: -item[1][1]))

@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks.compare import flops, harness, lengths, selection
 from benchmarks.compare.harness import System
 from benchmarks.systems.workloads import MODERNBERT_INNER, Workload
+from common.errors import UserError
 from flags.bench_flags import BenchOptions
 
 OURS = "benchmarks.systems.ours"
@@ -351,8 +352,13 @@ def check_systems(options: BenchOptions) -> None:
 
     Raises:
       UserError: a name is in no suite, or a suite has no choice or none of
-        the names.
+        the names; or `options.profile` has no suite whose steps are traced.
     """
+    if options.profile and not SUITES.keys() & set(options.suites):
+        raise UserError(
+            f"--profile: wanted --suites with some of {', '.join(SUITES)}, "
+            f"found {', '.join(options.suites)}"
+        )
     if options.systems:
         selection.check(
             {
@@ -385,7 +391,10 @@ def run(name: str, options: BenchOptions):
         gflop = flops.of(workload) / 1e9
         beside = PEAKS if gflop else []
         results = harness.compare(
-            systems + beside, workload, rounds, options.profile
+            systems + beside,
+            workload,
+            rounds,
+            systems if options.profile else (),
         )
         peaks = {
             r.name: float(np.median(r.losses))

@@ -72,14 +72,16 @@ def _own_times(plane, line):
             plane.event_metadata[event.metadata_id].name
         )
         if found:
-            end = event.offset_ps + event.duration_ps
-            spans.append((event.offset_ps, -end, found[1] or found[2]))
+            name = found[1] or found[2]
+            spans.append((event.offset_ps, event.duration_ps, name))
+    # The outer one of two that begin together comes first.
+    spans.sort(key=lambda span: (span[0], -span[1]))
     stack = []  # [type, end, own time] of the operations that still run
-    for start, minus_end, name in sorted(spans):
+    for start, duration, name in spans:
         while stack and stack[-1][1] <= start:
             yield stack[-1][0], stack.pop()[2]
         if stack:
-            stack[-1][2] -= -minus_end - start
-        stack.append([name, -minus_end, -minus_end - start])
+            stack[-1][2] -= duration
+        stack.append([name, start + duration, duration])
     while stack:
         yield stack[-1][0], stack.pop()[2]

@@ -139,7 +139,7 @@ def test_language_models_give_finite_numbers():
         System("ours", "benchmarks.systems.ours"),
         System("plain", "benchmarks.systems.lm_keras"),
     ]
-    results = harness.compare(systems, workload, 1, profile=True)
+    results = harness.compare(systems, workload, 1, systems)
     assert [r.error for r in results] == [None, None]
     for result in results:
         kinds = profiles.by_kind(result.operations)

@@ -138,6 +138,7 @@ def test_a_home_that_the_shell_left_is_refused():
         "error: --input_glob: wanted a path, found ~/b: the shell does not "
         'expand ~ behind =, give "$HOME"/b\n'
     )
+    assert run("--input_glob=~", "--model_prefix=b").returncode == 1
     assert run("--input_glob=./~/b", "--model_prefix=b~/c").returncode == 0
 
 

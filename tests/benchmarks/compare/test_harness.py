@@ -60,7 +60,8 @@ def test_a_failing_system_does_not_stop_the_others(options, message):
 
 @pytest.mark.long
 def test_a_system_without_tensorflow_has_no_profile():
-    results = harness.compare([toy("toy")], TOY, 2, profile=True)
+    system = toy("toy")
+    results = harness.compare([system], TOY, 2, [system])
     assert results[0].operations == {}
     assert results[0].error is None and len(results[0].seconds) == 2
     assert results[0].peak_mb > results[0].private_mb > 1

@@ -24,8 +24,23 @@ def test_types_are_summed_by_kind_the_slowest_first():
 
 
 def test_no_type_is_of_two_kinds():
-    types = [t for kind in profiles.KINDS.values() for t in kind]
+    types = [t for kind in profiles.KINDS.values() for t in kind.split()]
     assert len(types) == len(set(types))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("_MklEinsum", profiles.MATMULS),
+        ("_FusedMatMul", profiles.MATMULS),
+        ("_MklNativeFusedBatchMatMulV2", profiles.MATMULS),
+        ("AddV2", "elementwise and sums"),
+        ("_MklTranspose", "transposes"),
+        ("ResourceApplyAdam", profiles.OTHER),
+    ],
+)
+def test_variants_of_a_type_are_of_its_kind(name, kind):
+    assert list(profiles.by_kind({name: [1, 2.0]})) == [kind]
 
 
 def test_the_bound_is_the_share_of_the_peak_while_matmuls_run():

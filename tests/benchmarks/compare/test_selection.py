@@ -45,12 +45,18 @@ def test_other_names_are_refused_before_the_start(
         command.run(options)
 
 
+def test_a_profile_of_suites_that_are_not_traced_is_refused():
+    options = BenchOptions(suites=("startup",), quick=True, profile=True)
+    with pytest.raises(UserError, match="--profile: wanted .* found startup"):
+        command.run(options)
+
+
 def test_a_comparison_without_the_named_systems_is_left_out(monkeypatch):
     """The words of `language_model` have no plain model."""
     seen = []
 
-    def compare(systems, workload, rounds, profile):
-        del rounds, profile
+    def compare(systems, workload, rounds, profiled):
+        del rounds, profiled
         seen.append(([s.name for s in systems], workload.cutoffs))
         return [harness.Result(s.name, error="toy") for s in systems]
 

@@ -82,8 +82,8 @@ def test_every_peer_is_there_in_our_precisions(name, tmp_path):
 def test_the_peak_is_the_median_of_products_beside_the_systems(monkeypatch):
     seen = []
 
-    def compare(systems, workload, rounds, profile):
-        assert not profile
+    def compare(systems, workload, rounds, profiled):
+        assert not profiled
         seen.append([s.name for s in systems])
         found = [harness.Result(s.name) for s in systems]
         found[0].seconds = found[0].cpu_seconds = [1.0, 3.0, 2.0]
