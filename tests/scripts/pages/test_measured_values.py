@@ -71,11 +71,12 @@ def test_results_are_means_of_their_values(results, name, labels):
 
 @pytest.fixture(scope="module")
 def five_seeds():
-    """(task, start) -> rate -> values in per cent."""
+    """(task, labels, start) -> rate -> values in per cent, by seed."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in values("results_five_seeds.tsv"):
         value = 100 * float(row["value"])
-        found[row["task"], row["start"]][row["rate"]].append(value)
+        key = row["task"], row["labels"], row["start"]
+        found[key][row["rate"]].append(value)
     return found
 
 
@@ -90,11 +91,11 @@ def test_five_seeds_are_means_of_their_values(five_seeds):
         assert row[0].lower().split()[0] == task
         rates = (row[1].split(", ") * 2)[:2]
         for start, rate in zip(STARTS, rates, strict=True):
-            by_rate = five_seeds[task, start]
+            by_rate = five_seeds[task, "all", start]
             means = {k: statistics.mean(v) for k, v in by_rate.items()}
             assert max(means, key=means.get) == rate, (task, start)
         both = [
-            five_seeds[task, start][rate]
+            five_seeds[task, "all", start][rate]
             for start, rate in zip(STARTS, rates, strict=True)
         ]
         assert row[2:4] == [shown(numbers) for numbers in both]
@@ -110,12 +111,31 @@ def test_rates_of_starts_are_means_of_their_values(five_seeds):
         (task, start)
         for task in SETS
         for start in STARTS
-        if len(five_seeds[task, start]) > 1
+        if len(five_seeds[task, "all", start]) > 1
     ]
     for row, (task, start) in zip(rows, searched, strict=True):
         assert (row[0].lower().split()[0], row[1]) == (task, start)
-        by_rate = five_seeds[task, start]
+        by_rate = five_seeds[task, "all", start]
         assert row[2:] == [shown(by_rate[rate]) for rate in ("3e-4", "1e-3")]
+
+
+def test_few_labels_are_means_of_their_values(five_seeds):
+    rows = table("results", "five_seeds_few")
+    assert len(rows) == 2 * 3
+    for k, row in enumerate(rows):
+        task, start = SETS[k // 2], STARTS[k % 2]
+        assert (row[0].lower().split()[0], row[1]) == (task, start)
+        by_rate = five_seeds[task, "200", start]
+        assert row[2:4] == [shown(by_rate[rate]) for rate in ("3e-4", "1e-3")]
+        if start == "random":
+            assert row[4:] == ["", ""]
+            continue
+        ours, theirs = (five_seeds[task, "200", s]["3e-4"] for s in STARTS)
+        gains = [a - b for a, b in zip(ours, theirs, strict=True)]
+        apart = sum(statistics.variance(x) / 5 for x in (ours, theirs)) ** 0.5
+        together = (statistics.variance(gains) / 5) ** 0.5
+        assert row[4] == f"{statistics.mean(gains):+.1f} ± {apart:.1f}"
+        assert row[5] == f"± {together:.1f}"
 
 
 def test_released_weights_are_means_of_their_values(results):
