@@ -15,6 +15,7 @@ from data.finetuning.tables import table_files as task_readers
 
 LEVELS = ("middle", "high")
 ANSWERS = "ABCD"
+NUM_OPTIONS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,15 +75,24 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
     stem = os.path.splitext(os.path.basename(path))[0]
     examples = []
     answers = value.get("answers")
-    for i, question in enumerate(value["questions"]):
-        options = value["options"][i]
-        label = ANSWERS.find(answers[i]) if answers else -1
+    for i, (question, options) in enumerate(
+        zip(value["questions"], value["options"], strict=True)
+    ):
+        answer = answers[i] if answers is not None else None
+        problem = _question_problem(question, options)
+        if answers is not None and not problem:
+            problem = _answer_problem(answer)
+        if problem:
+            bad.report(f"{path}:1", f"question {i}: {problem}")
+            continue
+        if empty := _empty_texts(question, options):
+            bad.note(f"{path}:1", f"question {i}: empty: {empty}")
         examples.append(
             RaceExample(
                 f"{level}/{stem}/{i}",
                 value["article"],
                 tuple(question_with_option(question, o) for o in options),
-                label,
+                ANSWERS.index(answer) if answer else -1,
                 level,
             )
         )
@@ -90,39 +100,47 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
 
 
 def _file_problem(value: object) -> str | None:
+    """What leaves no question of a passage usable."""
     if not isinstance(value, dict):
         return f"wanted a JSON object, found {type(value).__name__}"
     article, questions = value.get("article"), value.get("questions")
     options, answers = value.get("options"), value.get("answers")
     if not isinstance(article, str) or not article.strip():
         return "wanted a non-empty string 'article'"
-    if not isinstance(questions, list) or not all(
-        isinstance(q, str) for q in questions
-    ):
+    if not isinstance(questions, list):
         return "wanted a list of strings 'questions'"
     if not isinstance(options, list) or len(options) != len(questions):
         return f"wanted {len(questions)} lists in 'options'"
-    for i, entry in enumerate(options):
-        if (
-            not isinstance(entry, list)
-            or len(entry) != NUM_OPTIONS
-            or not all(isinstance(o, str) for o in entry)
-        ):
-            return f"question {i}: wanted {NUM_OPTIONS} strings in 'options'"
-    texts = [article, *questions, *(o for entry in options for o in entry)]
-    if problem := encodings.half_pair(*texts):
-        return problem
-    if answers is None:
-        return None
-    if not isinstance(answers, list) or len(answers) != len(questions):
+    if answers is not None and (
+        not isinstance(answers, list) or len(answers) != len(questions)
+    ):
         return f"wanted {len(questions)} 'answers'"
-    for i, answer in enumerate(answers):
-        if not isinstance(answer, str) or answer not in tuple(ANSWERS):
-            return f"question {i}: wanted A, B, C or D, found {answer!r}"
-    return None
+    return encodings.half_pair(article)
 
 
-NUM_OPTIONS = 4
+def _question_problem(question: object, options: object) -> str | None:
+    if not isinstance(question, str):
+        return f"wanted a string, found {question!r:.60}"
+    if (
+        not isinstance(options, list)
+        or len(options) != NUM_OPTIONS
+        or not all(isinstance(o, str) for o in options)
+    ):
+        return f"wanted {NUM_OPTIONS} strings in 'options'"
+    return encodings.half_pair(question, *options)
+
+
+def _answer_problem(answer: object) -> str | None:
+    if isinstance(answer, str) and answer in tuple(ANSWERS):
+        return None
+    return f"wanted A, B, C or D, found {answer!r:.60}"
+
+
+def _empty_texts(question: str, options: list[str]) -> str:
+    """Names of the texts of a question that hold none, which it can do with."""
+    names = ("question", *(f"option {a}" for a in ANSWERS))
+    texts = zip(names, (question, *options), strict=True)
+    return ", ".join(name for name, text in texts if not text.strip())
 
 
 def question_with_option(question: str, option: str) -> str:

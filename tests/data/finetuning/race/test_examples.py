@@ -55,14 +55,11 @@ def test_a_blank_takes_the_option():
         ({"article": " "}, "wanted a non-empty string 'article'"),
         ({"questions": "Who?"}, "wanted a list of strings 'questions'"),
         ({"options": [list("abcd")]}, "wanted 2 lists in 'options'"),
-        ({"options": [list("abcd"), list("ab")]}, "question 1: wanted 4"),
         ({"answers": ["A"]}, "wanted 2 'answers'"),
         (
             {"article": "A mill. \ud83d"},
             r"\\ud83d is half of a surrogate pair and no",
         ),
-        ({"questions": ["What _ ?", "\udc00"]}, r"\\udc00 is half"),
-        ({"answers": ["A", "AB"]}, "question 1: wanted A, B, C or D, found"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path, change, problem):
@@ -73,6 +70,40 @@ def test_what_is_wrong_with_a_file(tmp_path, change, problem):
     bad = BadRows(skip=True)
     assert len(read_race(str(tmp_path), "dev", bad)) == 2
     assert bad.count == 1
+
+
+@pytest.mark.parametrize(
+    "change, problem",
+    [
+        ({"questions": ["What _ ?", 3]}, "wanted a string, found 3"),
+        ({"options": [list("abcd"), list("ab")]}, "wanted 4 strings"),
+        ({"options": [list("abcd"), [*"abc", None]]}, "wanted 4 strings"),
+        ({"questions": ["What _ ?", "\udc00"]}, r"\\udc00 is half"),
+        ({"answers": ["B", "AB"]}, "wanted A, B, C or D, found 'AB'"),
+        ({"answers": ["B", ""]}, "wanted A, B, C or D, found ''"),
+    ],
+)
+def test_a_bad_question_leaves_the_others_of_its_passage(
+    tmp_path, change, problem
+):
+    write(tmp_path, "high", "1.txt", GOOD | change)
+    with pytest.raises(UserError, match=f"1.txt:1: question 1: {problem}"):
+        read_race(str(tmp_path), "dev", BadRows())
+    bad = BadRows(skip=True)
+    (left,) = read_race(str(tmp_path), "dev", bad)
+    assert (left.guid, left.label, bad.count) == ("high/1/0", 1, 1)
+
+
+def test_empty_questions_and_options_are_said(tmp_path):
+    options = [["a", "", "c", " "], ["e", "f", "g", "h"]]
+    change = {"questions": ["What _ ?", ""], "options": options}
+    write(tmp_path, "high", "1.txt", GOOD | change)
+    bad = BadRows()
+    assert len(read_race(str(tmp_path), "dev", bad)) == 2
+    assert [line.split("1.txt:1: ")[1] for line in bad.noted] == [
+        "question 0: empty: option B, option D",
+        "question 1: empty: question",
+    ]
 
 
 def test_folders_that_are_none(tmp_path):
