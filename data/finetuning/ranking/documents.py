@@ -4,7 +4,7 @@
 |---|---|
 | `trec` | `<DOC> <DOCNO> id </DOCNO> text </DOC>`, tags of HTML left out |
 | `jsonl` | an object with an id, a text (`text` or `contents`), maybe `title` |
-| `tsv` | id, tab, text; a third column: id, title, text |
+| `tsv` | id, tab, text; a third column: id, title, text; maybe a header |
 | `smart` | `.I` is the id, `.T` and `.W` the text |
 | `cranfield` | the same without `.T`, which `.W` repeats |
 
@@ -23,6 +23,8 @@ from data.finetuning.ranking import lines
 FLAG = "--documents"
 ID_FIELDS = ("id", "doc_id", "docno", "docid", "_id")
 TEXT_FIELDS = ("text", "contents", "body")
+HEADER_IDS = (*ID_FIELDS, "corpus_id", "document_id", "pid", "passage_id")
+HEADER_TEXTS = (*TEXT_FIELDS, "title", "passage")
 # What a file of a form begins with.
 _FORMS = {
     "trec": r"\s*<(?i:DOC)>",
@@ -149,7 +151,7 @@ def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
 _READERS = {
     "trec": _trec,
     "jsonl": _jsonl,
-    "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
+    "tsv": lambda path: lines.table(path, FLAG, HEADER_IDS, HEADER_TEXTS),
     "smart": lambda path: lines.texts(path, FLAG, "TW"),
     "cranfield": lambda path: lines.texts(path, FLAG, "W"),
 }

@@ -18,13 +18,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 from common import checks
 from common.errors import UserError
-from data.finetuning.ranking import lines
+from data.finetuning.ranking import documents, lines, topics
 
 FLAG = "--qrels_file"
 Qrels = dict[str, dict[str, int]]
 CRANFIELD_GRADES = {-1: 4, 1: 4, 2: 3, 3: 2, 4: 1}
 _NUM_COLUMNS = {"trec": 4, "prels": 5, "beir": 3, "cranfield": 3, "cisi": 4}
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+# Names that columns go by where a file has a header.
+_NAMES = {
+    "query": topics.HEADER_IDS,
+    "iteration": ("iteration", "iter", "q0"),
+    "document": documents.HEADER_IDS,
+    "grade": ("score", "relevance", "rel", "grade", "label"),
+}
+# Columns of a header -> form; BEIR's is `query-id corpus-id score`.
+_HEADERS = {
+    ("query", "document", "grade"): "beir",
+    ("query", "iteration", "document", "grade"): "trec",
+}
 
 
 def read(
@@ -69,8 +80,8 @@ def detect(path: str) -> str:
     """The format by the first line's columns; UserError: another number."""
     number, line = lines.first_text(path, FLAG)
     columns = line.split()
-    if columns == _BEIR_HEADER:
-        return "beir"
+    if _is_header(columns):
+        return _header_form(path, number, line)
     if len(columns) == 4 and not _is_int(columns[3]):
         lines.refuse(
             path,
@@ -84,6 +95,28 @@ def detect(path: str) -> str:
     lines.refuse(path, number, "4 columns (5 in prels, 3 in cranqrel)", line)
 
 
+def _is_header(columns: list[str]) -> bool:
+    return lines.column_name(columns[0]) in topics.HEADER_IDS
+
+
+def _header_form(path: str, number: int, line: str) -> str:
+    """The form that a header names; UserError: other columns."""
+    names = [lines.column_name(name) for name in line.split()]
+    for kinds, form in _HEADERS.items():
+        if len(names) == len(kinds) and all(
+            name in _NAMES[kind]
+            for name, kind in zip(names, kinds, strict=True)
+        ):
+            return form
+    lines.refuse(
+        path,
+        number,
+        "a header of query-id, corpus-id, score or of query_id, iteration, "
+        "doc_id, relevance",
+        line,
+    )
+
+
 def _is_int(text: str) -> bool:
     try:
         checks.as_number(text, int)
@@ -93,10 +126,17 @@ def _is_int(text: str) -> bool:
 
 
 def _rows(path: str, form: str) -> Iterator[tuple[int, str, str, int]]:
-    count = _NUM_COLUMNS[form]
+    count, first = _NUM_COLUMNS[form], True
     for number, line in lines.read(path, FLAG):
         columns = line.split()
-        if not columns or (form == "beir" and columns == _BEIR_HEADER):
+        if not columns:
+            continue
+        header, first = first and _is_header(columns), False
+        if header:
+            named = _header_form(path, number, line)
+            if named != form:
+                wanted = f"{count} columns ({form}) without a header"
+                lines.refuse(path, number, wanted, line)
             continue
         if len(columns) != count:
             lines.refuse(path, number, f"{count} columns ({form})", line)

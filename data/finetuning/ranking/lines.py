@@ -81,6 +81,34 @@ def separated(
             yield number, name.strip(), text
 
 
+def column_name(text: str) -> str:
+    """A name of a header as the names of fields are written.
+
+    >>> column_name("Query-ID ")
+    'query_id'
+    """
+    return text.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def table(
+    path: str, flag: str, ids: Sequence[str], texts: Sequence[str]
+) -> Iterator[tuple[int, str, str]]:
+    """(number, id, text) of a TSV's lines.
+
+    A header, whose first column is one of `ids`, is left out. Raises UserError:
+    a line without a tab; a header with other columns than `texts`.
+    """
+    rows = separated(path, flag, "\t", "id<tab>text")
+    for place, (number, name, text) in enumerate(rows):
+        if place or column_name(name) not in ids:
+            yield number, name, text
+            continue
+        columns = text.split("\t")
+        if not all(column_name(column) in texts for column in columns):
+            wanted = f"a header of {ids[0]} and {' or '.join(texts)}"
+            refuse(path, number, wanted, f"{name}\t{text}")
+
+
 def elements(
     path: str, flag: str, name: str, outside: str, wanted: str
 ) -> Iterator[tuple[int, str]]:

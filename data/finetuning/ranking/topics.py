@@ -4,7 +4,7 @@
 |---|---|
 | `trec` | `<top> <num> Number: 301 <title> text <desc> ... </top>` |
 | `web` | `1:obama family tree` (Web Track) |
-| `tsv` | id, tab, text |
+| `tsv` | id, tab, text; a header such as `query-id<tab>text` is left out |
 | `jsonl` | an object with an id and a text |
 | `smart` | `.I` is the id, `.W` the text (`.T` names CISI's longer queries) |
 | `cranfield` | the same, but the id is the ordinal: `.I` counts otherwise |
@@ -18,6 +18,7 @@ from data.finetuning.ranking import lines
 
 FLAG = "--topics_file"
 ID_FIELDS = ("id", "query_id", "qid", "_id")
+HEADER_IDS = (*ID_FIELDS, "queryid", "topic", "topic_id", "topicid")
 TEXT_FIELDS = ("text", "query", "title")
 TREC_FIELDS = ("title", "desc", "narr")
 # What a file of a form begins with.
@@ -117,7 +118,7 @@ def _cranfield(path: str) -> Iterator[tuple[int, str, str]]:
 
 _READERS = {
     "web": lambda path: lines.separated(path, FLAG, ":", "id:text"),
-    "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
+    "tsv": lambda path: lines.table(path, FLAG, HEADER_IDS, TEXT_FIELDS),
     "jsonl": _jsonl,
     "smart": lambda path: lines.texts(path, FLAG, "W"),
     "cranfield": _cranfield,

@@ -28,6 +28,12 @@ def test_documents_in_every_form(tmp_path):
     assert texts(path, "cranfield") == {"1": "t x"}
 
 
+def test_a_header_is_no_document(tmp_path):
+    for header in ("id\ttext\ttitle", "Doc-ID\tcontents", "pid\tpassage"):
+        path = put(tmp_path, "d.tsv", f"{header}\na\tx y\tt\n")
+        assert texts(path) == {"a": "x y t"}
+
+
 def test_documents_are_read_one_at_a_time(tmp_path):
     good = "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(3))
     path = put(tmp_path, "d.jsonl", good + "broken\n")

@@ -1,5 +1,8 @@
 """Judgements of every form."""
 
+import pytest
+
+from common.errors import UserError
 from data.finetuning.ranking import judgments
 from tests.data.finetuning.ranking_files import put
 
@@ -25,6 +28,23 @@ def test_beirs_judgements_are_known_by_their_header(tmp_path):
     for read in ((path, "auto"), (path, "beir"), (plain, "beir")):
         found = judgments.read(*read, said.append)
         assert found == {"1": {"d": 2, "e": 0}}
+    assert not said
+
+
+def test_judgements_under_a_header_are_of_its_columns(tmp_path):
+    text, said = "1\td\t2\n2\te\t0\n", []
+    path = put(tmp_path, "a", "query_id\tdoc_id\trelevance\n" + text)
+    assert judgments.read(path, "auto", said.append) == {
+        "1": {"d": 2},
+        "2": {"e": 0},
+    }
+    four = "query_id iteration doc_id relevance\n1 0 d 2\n"
+    path = put(tmp_path, "b", four)
+    for form in ("auto", "trec"):
+        found = judgments.read(path, form, said.append)
+        assert found == {"1": {"d": 2}}
+    with pytest.raises(UserError, match=r"b:1: wanted 4 columns \(cisi\)"):
+        judgments.read(path, "cisi")
     assert not said
 
 

@@ -33,6 +33,14 @@ def test_topics_in_every_form(tmp_path, text, wanted):
         assert found == wanted | {"2": "x"}
 
 
+@pytest.mark.parametrize(
+    "header", ["query-id\ttext", "\ufeffqid\tquery", "\n_id\tTitle\tText"]
+)
+def test_a_header_is_no_query(tmp_path, header):
+    path = put(tmp_path, "t", f"{header}\n1\tobama\n2\tquery\ttext\n")
+    assert topics.read(path) == {"1": "obama", "2": "query text"}
+
+
 def test_trec_topics_and_their_fields(tmp_path):
     path = put(tmp_path, "topics", TREC_TOPICS)
     assert topics.read(path) == {
