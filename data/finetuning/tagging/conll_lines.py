@@ -68,6 +68,18 @@ def rows(lines: Lines) -> Lines:
         yield number, line
 
 
+def are_numbers(sentences: list[list[str]]) -> bool:
+    """Whether every sentence counts its rows, from 0 or from 1.
+
+    Then that column holds no words. Sentences of one row do not tell.
+    """
+    return any(len(tokens) > 1 for tokens in sentences) and all(
+        tokens == [str(first + i) for i in range(len(tokens))]
+        for tokens in sentences
+        for first in (0 if tokens[:1] == ["0"] else 1,)
+    )
+
+
 def _layout(line: str) -> tuple[int, bool]:
     return len(fields(line)), "\t" in line
 

@@ -184,6 +184,13 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
         else:
             rows.append(row)
     finish()
+    words = [[e.text[a:b] for a, b in e.units] for e in examples]
+    if wanted > 1 and conll_lines.are_numbers(words):
+        raise UserError(
+            f"{path}: column {columns.text_column} holds the numbers of the "
+            f"words, not the words: name the right ones of {wanted} columns, "
+            "e.g. --text_column=1 --tag_column=2"
+        )
     _check_comments(examples)
     return examples
 

@@ -97,6 +97,28 @@ def test_conllu_is_known_by_its_rows(tmp_path, name):
     assert example.text == "# 1 1-2"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_of_words_are_no_words(tmp_path, first):
+    """GermEval's files: number, token, outer tag, inner tag."""
+    path = tmp_path / "train.tsv"
+    path.write_text(
+        f"#\thttp://a.de\t[2009-10-17]\n{first}\tAm\tO\tO\n"
+        f"{first + 1}\tTroia\tB-OTH\tB-LOC\n\n"
+        f"# http://b.de [2010-01-01]\n{first}\tBonn\tB-LOC\tO\n"
+    )
+    for labelled in (True, False):
+        with pytest.raises(UserError, match="column 0 holds the numbers of"):
+            tagging.read(str(path), BadRows(), labelled=labelled)
+    wanted = TaggingDataOptions(text_column=1, tag_column=2)
+    found = tagging.read(str(path), BadRows(), wanted)
+    assert [(e.text, e.tags) for e in found] == [
+        ("Am Troia", ("O", "B-OTH")),
+        ("Bonn", ("B-LOC",)),
+    ]
+    path.write_text("1\tNUM\n\n1\tNUM\nb\tX\n")
+    assert len(tagging.read(str(path), BadRows())) == 2
+
+
 def test_texts_keep_their_ids_and_numbers(tmp_path):
     path = tmp_path / "dev.jsonl"
     rows = [{"text": "a", "id": 7}, {"text": ""}, {"text": "b"}]
@@ -179,7 +201,7 @@ def test_token_and_tag_are_two_columns_of_the_file(tmp_path, text, tag):
     (example,) = tagging.read(str(path), BadRows(), columns, labelled=False)
     assert example.tags is None
     # In three columns they are two.
-    path.write_text("1 Ada PER\n2 lives O\n")
+    path.write_text("x Ada PER\ny lives O\n")
     (example,) = tagging.read(str(path), BadRows(), columns)
     assert len(set(example.tags)) == 2
 
