@@ -9,8 +9,8 @@ again, as without a memory. The three take turns, a token's median counts.
 Prints one JSON line; tracing is not counted.
 """
 
+import argparse
 import json
-import sys
 import time
 
 import numpy as np
@@ -55,7 +55,11 @@ def ways(model: CausalLanguageModel, prompt: np.ndarray, tokens: int) -> dict:
 
 def main() -> None:
     """Generates, times, prints."""
-    layers, tokens = (int(a) for a in sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("layers", type=int)
+    parser.add_argument("tokens", type=int)
+    given = parser.parse_args()
+    layers, tokens = given.layers, given.tokens
     sizes = Workload(
         "language_model",
         layers=layers,

@@ -7,8 +7,8 @@ values, and by running the whole text again for each token. Prints one JSON
 line; tracing is not counted.
 """
 
+import argparse
 import json
-import sys
 import time
 
 import numpy as np
@@ -24,7 +24,11 @@ PROMPT = 128
 
 def main() -> None:
     """Generates, times, prints."""
-    layers, tokens = (int(a) for a in sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("layers", type=int)
+    parser.add_argument("tokens", type=int)
+    given = parser.parse_args()
+    layers, tokens = given.layers, given.tokens
     model = PretrainingModel(config(Workload("inference", layers=layers)))
     # No `<eod>` before the last token: it is banned.
     generator = Generator(model, np.array([7]), eod=7, pad=5)

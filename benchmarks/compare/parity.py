@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from benchmarks.compare.parity_sizes import PARITY
 from benchmarks.systems import workloads
-from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.checkpoints.restore import find_config, restore
 
@@ -53,8 +52,9 @@ def ours(folder: str, memory: np.ndarray):
 def main() -> None:
     """Compares and prints."""
     if len(sys.argv) != 2 or not os.access(sys.argv[1], os.X_OK):
-        raise UserError(
-            "give the Python of an environment with requirements-bench.txt"
+        sys.exit(
+            "error: wanted the Python of an environment with "
+            f"requirements-bench.txt, found {sys.argv[1:]}"
         )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(

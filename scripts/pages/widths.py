@@ -103,6 +103,8 @@ def main() -> None:
     if CHROMIUM is None:
         print("no chromium: the widths of the pages are not measured")
         return
+    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_dir():
+        sys.exit(f"error: wanted the built site's folder, found {sys.argv[1:]}")
     try:
         rows = measured(pathlib.Path(sys.argv[1]))
     except subprocess.TimeoutExpired:

@@ -31,6 +31,14 @@ def test_wide_pages_are_named(tmp_path, monkeypatch, capsys):
     assert "folder/b.html: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("given", [[], ["--help"]])
+def test_without_a_folder_a_line_says_so(monkeypatch, given):
+    monkeypatch.setattr(sys, "argv", ["widths", *given])
+    monkeypatch.setattr(widths, "CHROMIUM", "chromium")
+    with pytest.raises(SystemExit, match="wanted the built site's folder"):
+        widths.main()
+
+
 def test_without_a_browser_a_line_says_so(monkeypatch, capsys):
     monkeypatch.setattr(widths, "CHROMIUM", None)
     widths.main()
