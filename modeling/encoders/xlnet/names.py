@@ -236,7 +236,11 @@ class HuggingFace(HuggingFaceNames):
         ]
 
     def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
-        """See the base; what is not the last place counts padding there."""
+        """See the base.
+
+        `first` and `mean` count padding there. Here they do not, so that a text
+        has the answer that it has there alone, whatever is beside it.
+        """
         summary_type = theirs.get("summary_type", "last")
         if summary_type not in _SUMMARIES:
             raise UserError(
@@ -251,9 +255,7 @@ class HuggingFace(HuggingFaceNames):
                 f"and 'linear' without, found {activation!r} and "
                 f"summary_use_proj {projected}: take a model with these"
             )
-        if summary_type == "last":
-            return {}
-        return {"summary_type": summary_type, "pooling": "original"}
+        return {} if summary_type == "last" else {"summary_type": summary_type}
 
 
 def _head_size(d_model: Any, n_head: Any) -> int:

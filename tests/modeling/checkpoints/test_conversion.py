@@ -196,7 +196,7 @@ def test_xlnet_says_how_it_pools(summary_type, use_proj, tmp_path):
     assert noted == (summary_type != "last")
     model = _read(hf).model
     assert (model.summary_type, model.use_proj) == (summary_type, use_proj)
-    assert model.pooling == ("masked" if summary_type == "last" else "original")
+    assert model.pooling == "masked"
 
 
 def test_a_pooling_of_theirs_that_we_have_not(tmp_path):

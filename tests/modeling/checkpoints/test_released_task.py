@@ -18,6 +18,7 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import encoder_of, named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders.registry import build_encoder
+from serving.signatures import sequence
 from tests.golden.make_hf_heads import CASES
 from training.objectives.build import build_objective
 
@@ -28,10 +29,10 @@ KNOWN = [name for name in CASES if name != UNKNOWN]
 _LABELS, _TAGS = ("bad", "fair", "good"), ("O", "B-x", "I-x", "B-y")
 
 
-def _sequence(summary_type, head="classification", pooling="masked", count=3):
+def _sequence(summary_type, head="classification", count=3):
     labels = _LABELS[:count]
     options = {"num_labels": count} if count else {}
-    pooled = {"summary_type": summary_type, "pooling": pooling}
+    pooled = {"summary_type": summary_type, "pooling": "masked"}
     return head, labels, options | pooled | {"use_proj": True}
 
 
@@ -41,7 +42,7 @@ def _tokens(**options):
 
 TASKS = {
     "xlnet_sequence": _sequence("last"),
-    "xlnet_first": _sequence("first", pooling="original"),
+    "xlnet_first": _sequence("first"),
     "xlnet_token": _tokens(),
     "xlnet_span": ("span", (), {"independent": True}),
     "xlnet_beams": ("span", (), {"start_n_top": 3, "end_n_top": 2}),
@@ -111,6 +112,29 @@ def _compare(folder, name, tolerance=2e-5):
 @pytest.mark.parametrize("name", KNOWN)
 def test_stored_heads_have_their_numbers(name):
     _compare(STORED / name, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("side", [(3, 0), (0, 2)])
+def test_padding_changes_no_summary_of_xlnet(side):
+    """Their numbers are of rows without padding, as of one text alone."""
+    folder = STORED / "xlnet_first"
+    spec = TaskSpec.read(str(folder))
+    config = checkpoints.find_config(str(folder))
+    model = build_objective(
+        spec.head, config, **spec.head_options
+    ).build_model()
+    checkpoints.restore(model, str(folder), require="all")
+    with np.load(folder / "outputs.npz") as f:
+        wanted = f["out/logits"]
+        names = ("input_ids", "token_type_ids", "attention_mask")
+        rows = [
+            tf.constant(np.pad(f[f"in/{name}"], [(0, 0), side]))
+            for name in names
+        ]
+    logits = model(rows[0], segment_ids=rows[1], input_mask=rows[2])
+    np.testing.assert_allclose(logits, wanted, atol=2e-5)
+    assert sequence.padded_length(spec) is None
 
 
 @pytest.mark.bench
