@@ -7,6 +7,7 @@ that alone takes 826 MB). Paths with a scheme (`gs://...`) go through
 
 import contextlib
 import errno
+import fcntl
 import functools
 import hashlib
 import json
@@ -119,7 +120,7 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a temporary sibling and renames it to `path` when all went well.
 
     Text is UTF-8. After an exception the temporary file is removed and `path`
-    is as it was.
+    is as it was. That of a killed process goes with the next write.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"`mode` must be 'wb' or 'w', received {mode!r}")
@@ -129,6 +130,7 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
             yield f
         return
     encoding = None if mode == "wb" else "utf-8"
+    _remove_old(path)
     try:
         with _create(temporary, mode, encoding) as f:
             yield f
@@ -145,11 +147,53 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
 def _create(path: str, mode: str, encoding: str | None = None) -> IO[Any]:
     """Opens a temporary file that is new: a link of that name is not followed.
 
-    A killed process of the same number may have left one.
+    A killed process of the same number may have left one. While it is open a
+    lock says that it is in use (`_remove_old`).
     """
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-    return open(path, mode.replace("w", "x"), encoding=encoding)
+    file = open(path, mode.replace("w", "x"), encoding=encoding)
+    with contextlib.suppress(OSError):  # no such locks there
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def _remove_old(path: str) -> None:
+    """Temporary files of `path` that killed processes left.
+
+    Such a file is a regular one, nobody has its lock, and no process of this
+    host has its number. Another host's process has the lock.
+    """
+    folder, name = os.path.split(path)
+    for number in _old_temporaries(folder or ".").pop(name, ()):
+        old = os.path.join(folder, f".{name}.tmp-{number}")
+        with contextlib.suppress(OSError):  # gone, another's, or in use
+            if number == os.getpid() or not stat.S_ISREG(os.lstat(old).st_mode):
+                continue
+            with open(old, "r+b", opener=_no_link) as f:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    os.kill(number, 0)
+                except ProcessLookupError:
+                    os.remove(old)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+@functools.cache
+def _old_temporaries(folder: str) -> dict[str, list[int]]:
+    """Final name -> processes, of what lies there before the first write.
+
+    Once per folder: one of records has thousands of files.
+    """
+    found: dict[str, list[int]] = {}
+    with contextlib.suppress(OSError):  # the write says what is wrong
+        for name in os.listdir(folder):
+            if match := re.fullmatch(r"\.(.+)\.tmp-(\d{1,9})", name, re.DOTALL):
+                found.setdefault(match[1], []).append(int(match[2]))
+    return found
 
 
 @contextlib.contextmanager
@@ -168,10 +212,11 @@ def atomic_path(path: str) -> Iterator[str]:
                 shutil.copyfileobj(source, target, 1 << 20)
         return
     temporary = temporary_name(path)
+    _remove_old(path)
     try:
         with _create(temporary, "wb") as f:
             mode = stat.S_IMODE(os.fstat(f.fileno()).st_mode)
-        yield temporary
+            yield temporary
         os.chmod(temporary, mode)
         with open(temporary, "rb") as f:
             os.fsync(f.fileno())

@@ -1,13 +1,19 @@
 """Atomic writes: mode, content, and nothing left after an exception."""
 
+import contextlib
 import os
 import pathlib
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from common import files
 from common.errors import UserError
+
+ROOT = pathlib.Path(files.__file__).parents[1]
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077])
@@ -75,3 +81,88 @@ def test_signs_of_patterns_are_letters(tmp_path):
     assert files.plain_folder(str(tmp_path)) == str(tmp_path)
     with pytest.raises(UserError, match="rename the folder"):
         files.plain_folder("gs://b/[1]")
+
+
+WRITER = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from common import files
+with getattr(files, sys.argv[2])(sys.argv[3]) as f:
+    print("open", flush=True)
+    sys.stdin.readline()
+    if sys.argv[2] == "atomic_path":
+        with open(f, "wb") as own:
+            own.write(b"first")
+    else:
+        f.write(b"first")
+"""
+
+
+@contextlib.contextmanager
+def writer(way, path):
+    """A process that holds the temporary file open until it gets a line."""
+    command = [sys.executable, "-c", WRITER, str(ROOT), way, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"open\n"
+        yield process
+
+
+def write(way, path):
+    files._old_temporaries.cache_clear()  # as another process begins
+    with getattr(files, way)(str(path)) as f:
+        if way == "atomic_path":
+            pathlib.Path(f).write_bytes(b"second")
+        else:
+            f.write(b"second")
+
+
+@pytest.mark.parametrize("way", ["atomic_open", "atomic_path"])
+def test_the_temporary_file_of_a_killed_process_goes(tmp_path, way):
+    path = tmp_path / "a.json"
+    other = tmp_path / ".b.json.tmp-1"
+    other.write_bytes(b"of another file")
+    with writer(way, path) as process:
+        process.send_signal(signal.SIGKILL)
+    assert len(list(tmp_path.iterdir())) == 2
+    write(way, path)
+    assert {p.name for p in tmp_path.iterdir()} == {"a.json", other.name}
+    assert path.read_bytes() == b"second"
+
+
+@pytest.mark.parametrize("way", ["atomic_open", "atomic_path"])
+def test_a_process_that_still_writes_keeps_its_temporary_file(
+    tmp_path, way, monkeypatch
+):
+    """Of another host its number says nothing: the lock does."""
+    path = tmp_path / "a.json"
+
+    def gone(*unused):
+        raise ProcessLookupError
+
+    with writer(way, path) as process:
+        with monkeypatch.context() as patch:
+            patch.setattr(files.os, "kill", gone)
+            write(way, path)
+        assert path.read_bytes() == b"second"
+        assert process.communicate(b"\n")[0] == b""
+    assert process.returncode == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert path.read_bytes() == b"first"
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_only_files_are_taken_for_leftovers(tmp_path, kind):
+    path, target = tmp_path / "a.json", tmp_path / "target"
+    target.write_bytes(b"kept")
+    planted = tmp_path / ".a.json.tmp-999999999"
+    if kind == "link":
+        planted.symlink_to(target)
+    elif kind == "folder":
+        planted.mkdir()
+    else:
+        os.mkfifo(planted)
+    write("atomic_open", path)
+    assert planted.is_symlink() or planted.exists()
+    assert target.read_bytes() == b"kept"

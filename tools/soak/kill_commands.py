@@ -36,10 +36,12 @@ _ROWS = 600  # of the prediction
 WHAT = (
     *("builder", "finetuning", "ranking", "cross_encoder"),
     *("prediction", "export", "average", "conversion", "filter", "vocabulary"),
-    *("ensemble", "lm_data", "lm"),
+    *("ensemble", "lm_data", "lm", "embedding"),
+    *("squad", "race", "tagging", "multitask"),
 )
 _READ_AN_EXPORT = ("prediction", "ensemble")
-_READ_A_MODEL = ("export", "average", "conversion", *_READ_AN_EXPORT)
+_READ_ROWS = (*_READ_AN_EXPORT, "embedding")
+_READ_A_MODEL = ("export", "average", "conversion", *_READ_ROWS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +85,10 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     builder += [f"--spiece_model_file={spiece}", "--seq_len=24"]
     builder += ["--reuse_len=12", "--bi_data", "--block_megabytes=0.05"]
     tune = ["run_classifier.py", "--task_name=tsv", f"--data_dir={task}"]
-    tune += [f"--spiece_model_file={spiece}", "--max_seq_length=24"]
-    tune += [f"--model_config_path={config}", "--train_batch_size=4"]
-    tune += ["--train_steps=60", "--save_steps=5", "--iterations=5"]
-    tune += ["--progress=none", "--do_train", "--do_eval"]
+    settings = [f"--spiece_model_file={spiece}", "--max_seq_length=24"]
+    settings += [f"--model_config_path={config}", "--train_batch_size=4"]
+    settings += ["--train_steps=60", "--save_steps=5", "--iterations=5"]
+    settings += ["--progress=none", "--do_train", "--do_eval"]
     rank = ["run_ranking.py", f"--topics_file={ranking}/topics.tsv"]
     rank += [f"--documents={ranking}/documents.jsonl", "--depth=9"]
     rank += [f"--qrels_file={ranking}/qrels", "--folds=3", "--seeds=1"]
@@ -101,17 +103,50 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     rows = os.path.join(folder, "rows.txt")
     exported = os.path.join(folder, "exported")
     asked = [f"--input_file={rows}", "--predict_batch_size=2"]
+    embed = ["-m", "serving.embed", f"--checkpoint={model}", asked[0]]
     predict = ["-m", "serving.predict", f"--saved_model_dir={exported}"]
     both = ["-m", "serving.ensemble", f"--ensemble={exported}"]
     return {
         "builder": (builder, "output_dir={}"),
-        "finetuning": (tune, "model_dir={}"),
+        "finetuning": (tune + settings, "model_dir={}"),
         "ranking": (rank + pool, "model_dir={}"),
         "cross_encoder": (rank + cross, "model_dir={}"),
         "export": (export, "output_dir={}"),
         "prediction": (predict + asked, "output_file={}"),
         "ensemble": (both + asked, "output_file={}"),
-    } | _file_commands(folder, model, text)
+        "embedding": (embed, "output_file={}/a.npz"),
+        **_task_commands(folder, settings),
+        **_file_commands(folder, model, text),
+    }
+
+
+def _task_commands(
+    folder: str, settings: list[str]
+) -> dict[str, tuple[list[str], str]]:
+    """`commands` that tune on other tasks than texts with a label."""
+    squad, race, tags = (
+        os.path.join(folder, name) for name in ("squad.json", "race", "tags")
+    )
+    if not os.path.exists(squad):
+        world.write_race(race)
+        world.write_tags(tags)
+        world.write_squad(squad)
+    spans = ["run_squad.py", f"--train_file={squad}", "--doc_stride=8"]
+    spans += [f"--predict_file={squad}", "--max_query_length=4"]
+    read = ["run_tagger.py", f"--train_file={tags}", f"--eval_file={tags}"]
+    several = ["run_multitask.py", "--task_name=tsv"]
+    several += [f"--data_dir={folder}/task"]
+    choices = ["run_race.py", f"--data_dir={race}"]
+    tuned = {
+        "squad": spans,
+        "race": choices,
+        "tagging": [*read, "--doc_stride=8"],
+        "multitask": several,
+    }
+    return {
+        what: (command + settings, "model_dir={}")
+        for what, command in tuned.items()
+    }
 
 
 def _file_commands(
@@ -145,6 +180,7 @@ def prepare(folder: str, what: str) -> None:
         _once(commands_by_kind["lm_data"], os.path.join(folder, "streams"))
     if what in _READ_AN_EXPORT:
         _once(commands_by_kind["export"], os.path.join(folder, "exported"))
+    if what in _READ_ROWS:
         with open(os.path.join(folder, "rows.txt"), "w") as f:
             for i in range(_ROWS):
                 f.write(" ".join(world.WORDS[i % 200 :][:5]) + "\n")
@@ -158,6 +194,8 @@ def _once(command: tuple[list[str], str], output: str) -> None:
 
 def _start(command: tuple[list[str], str], output: str):
     arguments, flag = command
+    if "/" in flag:  # a file in the folder that is compared
+        os.makedirs(output, exist_ok=True)
     arguments = [*arguments, "--" + flag.format(output)]
     return starting.start(arguments, output + ".log")
 
