@@ -58,7 +58,7 @@ KNOWN = set(
     "API ASCII CPU CR CRLF GPU HTML HTTP IPv4 IPv6 JSON LF LayerNorm NUL NaN "
     "PCI PNG REST SHA SVG TPU URL UTF "
     "AG AM AMD AdamW AutoGraph BooksCorpus CISI ClueWeb ClueWeb09 CoNLL DBpedia "
-    "DaskRunner DirectRunner EPYC FDFA GPT GeGLU HDF5 IMDB LangChain MiniLM "
+    "DaskRunner DirectRunner EPYC FDFA GPT GeGLU GermEval HDF5 IMDB LangChain MiniLM "
     "MinHash ModernBERT NVIDIA NewsQA NumPy ONNX OpenAI PyTorch RoBERTa SARA "
     "SavedModel SciPy SentencePiece SignatureDef StableHLO TensorBoard "
     "TensorFlow TFRecord WikiExtractor WikiText WordPiece XL XLNet".split()
