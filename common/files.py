@@ -136,7 +136,7 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
             yield f
             f.flush()
             os.fsync(f.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)  # before the lock is free
     except BaseException as e:
         _name_written(e, path)
         with contextlib.suppress(FileNotFoundError):
@@ -217,10 +217,10 @@ def atomic_path(path: str) -> Iterator[str]:
         with _create(temporary, "wb") as f:
             mode = stat.S_IMODE(os.fstat(f.fileno()).st_mode)
             yield temporary
-        os.chmod(temporary, mode)
-        with open(temporary, "rb") as f:
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
+            os.chmod(temporary, mode)
+            with open(temporary, "rb") as whole:
+                os.fsync(whole.fileno())
+            os.replace(temporary, path)
     except BaseException as e:
         if isinstance(e, Exception):  # a library's own has no name, either
             e.add_note(NOTE + path)
