@@ -4,7 +4,6 @@ What the user can put right is one line (`UserError`, and what `flags.faults`
 knows); a mistake of the program keeps its stack trace.
 """
 
-import importlib.abc
 import logging as standard_logging
 import os
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from common.errors import Stopped, UserError, printable
-from common.process import clock, memory, terminal, tpu_build
+from common.process import clock, memory, terminal
 from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
@@ -107,6 +106,8 @@ def _check_tpu() -> None:
     Commands that run on a TPU import it in `main`.
     """
     if "use_tpu" in flags.FLAGS and strategy_flags.on_tpu():
+        from common.process import tpu_build
+
         tpu_build.check(strategy_flags.tpu_address())
 
 
@@ -126,7 +127,7 @@ def _while_loading(kind, error, trace) -> None:
         sys.__excepthook__(kind, error, trace)
 
 
-class _BeforeTensorFlow(importlib.abc.MetaPathFinder):
+class _BeforeTensorFlow:
     """Without memory for TensorFlow one line, not the end by a signal."""
 
     def find_spec(self, fullname, path=None, target=None):

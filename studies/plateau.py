@@ -17,7 +17,7 @@ from common import files
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from flags import app
-from training.reporting import loss_log, run_record
+from training.reporting import loss_log
 
 FLAGS = flags.FLAGS
 FILE_NAME = "plateau.json"
@@ -43,6 +43,8 @@ def write(model_dir: str) -> str:
 
     Raises UserError where the folder is of no such run.
     """
+    from training.reporting import run_record
+
     path = os.path.join(model_dir, run_record.FILE_NAME)
     record = files.read_json_object(path, "wanted the --model_dir of a run")
     data_dir = (record.get("flags") or {}).get("data_dir")

@@ -1,6 +1,9 @@
 """How long a pretraining stays on the unigram plateau."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +13,8 @@ from studies import plateau, pretrain_variant
 from studies.kinds.registry import load
 from studies.runner.study_file import path_of
 from training.reporting.loss_log import LossLog
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_the_numbers_of_a_run(tmp_path):
@@ -23,6 +28,18 @@ def test_the_numbers_of_a_run(tmp_path):
         "left": 1,
         "gain": pytest.approx(1.5),
     }
+
+
+def test_its_help_waits_for_no_tensorflow():
+    code = "import sys, studies.plateau; print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"
 
 
 def test_a_run_that_never_leaves_counts_all_its_steps(tmp_path):
