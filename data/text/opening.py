@@ -3,6 +3,7 @@
 from common.errors import UserError
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
+from data.text.released import bpe_file
 from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import Tokenizer
 
@@ -32,7 +33,8 @@ def check_graph(offline: AnyTokenizer) -> None:
 def graph_tokenizer(offline: AnyTokenizer):
     """The same ids and offsets inside a TensorFlow graph.
 
-    A `GraphTokenizer`, `GraphWordPiece`, `GraphBpe` or `GraphUnigram`; all have
+    A `GraphTokenizer`, `GraphWordPiece`, `GraphBpe`, `GraphCharacterBpe` or
+    `GraphUnigram`; all have
     `tokenize`, `tokenize_with_offsets`, `id_to_piece`, `detokenize` and
     `vocab_size`. Raises UserError: the file holds a rule that no graph has.
     """
@@ -55,16 +57,20 @@ def _graph_module(offline: ReleasedTokenizer):
         from data.text.graph import wordpiece
 
         return wordpiece
-    if kind == "BPE":
+    if kind == "BPE" and bpe_file.is_of_bytes(offline.rules):
         from data.text.graph import bpe
 
         return bpe
+    if kind == "BPE":
+        from data.text.graph import character_bpe
+
+        return character_bpe
     if kind == "Unigram":
         from data.text.graph import unigram
 
         return unigram
     raise UserError(
         f"{offline.path}: a SavedModel cuts text by SentencePiece, Unigram, "
-        f"WordPiece or byte-level BPE, this file's model is {kind}; leave the export out "
+        f"WordPiece or BPE, this file's model is {kind}; leave the export out "
         "and predict with --do_predict"
     )

@@ -23,10 +23,12 @@ from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import (
     CODE_POINTS,
     Flat,
+    ahead,
     behind,
     changes,
     code_pages,
 )
+from data.text.graph.merging import Merging
 from data.text.released import bpe_file
 from data.text.released.bpe_file import BpeFile
 
@@ -37,7 +39,6 @@ _BLANK = 8
 _SPACE, _QUOTE = ord(" "), ord("'")
 # What the pattern cuts off behind a quote.
 _SHORT = ("s", "t", "re", "ve", "m", "ll", "d")
-_NONE = 1 << 62  # the rank of two pieces that never merge
 
 
 @functools.lru_cache(maxsize=1)
@@ -72,7 +73,6 @@ class GraphBpe(RawTokenizer):
         super().__init__(name="graph_bpe")
         self.vocab_size = len(file.pieces)
         self._prefix_space = file.prefix_space
-        self._one_at_a_time = file.one_at_a_time
         with tf.init_scope():
             self._pieces = tf.constant(file.pieces)
             raw, late, self._token_ids = added_tokens.finders(file.tokens)
@@ -85,17 +85,15 @@ class GraphBpe(RawTokenizer):
             )
             self._byte_ids = tf.constant(file.bytes, tf.int32)
             self._text = tf.constant(bpe_file.texts_of(file))
-            self._merges = _table(
-                [left * self.vocab_size + r for left, r, _ in file.merges],
-                [
-                    rank * self.vocab_size + new
-                    for rank, (_, _, new) in enumerate(file.merges)
-                ],
-                tf.int64,
-                _NONE,
-            )
-            self._words = _table(
-                list(file.words), list(file.words.values()), tf.string, -1
+            self._merge = Merging(file.merges, self.vocab_size)
+            self._words = tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(
+                    list(file.words),
+                    list(file.words.values()),
+                    tf.string,
+                    tf.int64,
+                ),
+                -1,
             )
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
@@ -154,7 +152,7 @@ class GraphBpe(RawTokenizer):
         white = tf.equal(kind, _WHITE)
         begins = segment | changes(kind)
         # The last white space before a word stands alone, a space joins it.
-        last = white & _ahead(~segment & ~white, 1)
+        last = white & ahead(~segment & ~white, 1)
         begins |= last
         begins &= ~behind(last & tf.equal(flat.points, _SPACE))
         quote = begins & tf.equal(flat.points, _QUOTE)
@@ -162,7 +160,7 @@ class GraphBpe(RawTokenizer):
             hit = quote
             for i, char in enumerate(short, 1):
                 same = tf.equal(flat.points, ord(char)) & ~segment
-                hit &= _ahead(same, i)
+                hit &= ahead(same, i)
             begins &= ~behind(hit)
             for _ in range(len(short) + 1):
                 hit = behind(hit)
@@ -204,67 +202,6 @@ class GraphBpe(RawTokenizer):
         return tf.where(
             tf.gather(token, starts), tf.gather(self._token_ids, number), known
         )
-
-    def _merge(self, ids, word, starts):
-        """Merges pairs in all words at once until none has a rank."""
-        vector = tf.TensorShape([None])
-        rank = self._rank(ids, word, tf.range(tf.size(ids)))
-        return tf.while_loop(
-            lambda _, __, ___, rank: tf.reduce_any(rank < _NONE),
-            self._merge_once,
-            (ids, word, starts, rank),
-            (vector,) * 4,
-        )[:3]
-
-    def _merge_once(self, ids, word, starts, rank):
-        """In each word the pair of the lowest rank, wherever it stands."""
-        at = tf.range(tf.size(ids))
-        words = tf.reduce_max(word) + 1
-        best = tf.math.unsorted_segment_min(rank, word, words)
-        hit = (rank < _NONE) & tf.equal(rank, tf.gather(best, word))
-        if self._one_at_a_time:
-            first = tf.where(hit, at, tf.size(ids))
-            first = tf.math.unsorted_segment_min(first, word, words)
-            hit &= tf.equal(at, tf.gather(first, word))
-        else:
-            # Of pairs that overlap, `a a a`, every other one from the left.
-            run = tf.where(hit & ~behind(hit))[:, 0]
-            run = tf.concat([[0], tf.cast(run, tf.int32)], 0)
-            start = tf.searchsorted(run[1:], at, side="right")
-            hit &= tf.equal((at - tf.gather(run, start)) % 2, 0)
-        new = tf.cast(rank % self.vocab_size, tf.int32)
-        ids = tf.where(hit, new, ids)
-        keep = tf.cast(tf.where(~behind(hit))[:, 0], tf.int32)
-        ids, word, starts, rank, hit = (
-            tf.gather(x, keep) for x in (ids, word, starts, rank, hit)
-        )
-        changed = tf.where(hit | _ahead(hit, 1))
-        fresh = self._rank(ids, word, tf.cast(changed[:, 0], tf.int32))
-        rank = tf.tensor_scatter_nd_update(rank, changed, fresh)
-        return ids, word, starts, rank
-
-    def _rank(self, ids, word, at) -> tf.Tensor:
-        """int64: rank and new id of the pairs that begin at some pieces."""
-        after = tf.minimum(at + 1, tf.size(ids) - 1)
-        same = tf.equal(tf.gather(word, at), tf.gather(word, after))
-        same &= at < after
-        left, right = (
-            tf.cast(tf.gather(ids, x), tf.int64) for x in (at, after)
-        )
-        rank = self._merges.lookup(left * self.vocab_size + right)
-        return tf.where(same, rank, _NONE)
-
-
-def _ahead(flags: tf.Tensor, distance: int) -> tf.Tensor:
-    """bool [n]: what holds for the one so far behind each."""
-    return tf.concat([flags, [False] * distance], 0)[distance:]
-
-
-def _table(keys, values, kind, default) -> tf.lookup.StaticHashTable:
-    return tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(keys, values, kind, tf.int64),
-        default,
-    )
 
 
 # What `opening` asks for.

@@ -358,6 +358,12 @@ def behind(flags: tf.Tensor) -> tf.Tensor:
     return tf.concat([[False], flags], 0)[: tf.size(flags)]
 
 
+def ahead(values: tf.Tensor, distance: int) -> tf.Tensor:
+    """[n]: the value so far behind each; at the end 0 or False."""
+    none = tf.zeros([distance], values.dtype)
+    return tf.concat([values, none], 0)[distance:]
+
+
 def changes(values: tf.Tensor) -> tf.Tensor:
     """bool [n]: the first one, and those that differ from the one before."""
     new = tf.not_equal(values[1:], values[:-1])

@@ -3,11 +3,23 @@
 import functools
 from typing import NamedTuple
 
-from common.errors import UserError
 from data.text.graph import added_tokens
 from data.text.graph.added_tokens import AddedToken
+from data.text.released.marked_file import refuse
 from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.released.word_cache import rule_parts
+
+# Rules of a BPE whose pieces are more than their text.
+OTHER_PIECES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
+
+
+class Merges(NamedTuple):
+    """Pairs of pieces that become one."""
+
+    # (left id, right id, new id), the first is merged first
+    rows: list[tuple[int, int, int]]
+    # a merge can make a piece that an earlier one waits for
+    one_at_a_time: bool
 
 
 class BpeFile(NamedTuple):
@@ -15,10 +27,7 @@ class BpeFile(NamedTuple):
 
     pieces: list[str]  # by id; "" where an id has none
     bytes: list[int]  # id of every byte
-    # (left id, right id, new id), the first is merged first
-    merges: list[tuple[int, int, int]]
-    # a merge can make a piece that an earlier one waits for
-    one_at_a_time: bool
+    merges: Merges
     words: dict[bytes, int]  # UTF-8 of words that are one piece, and their ids
     tokens: list[AddedToken]
     compose: bool  # text is brought into composed form (NFC)
@@ -32,19 +41,13 @@ def parse(offline: ReleasedTokenizer) -> BpeFile:
     """
     package, rules, path = offline.package, offline.rules, offline.path
     model = rules["model"]
-    _check_model(model, path)
-    vocab = model["vocab"]
+    check_model(model, path, *OTHER_PIECES, "byte_fallback", "fuse_unk")
     split = _pre_tokenizer(rules, path)
     pieces = [package.id_to_token(i) or "" for i in range(offline.vocab_size)]
-    merges = []
-    for pair in model["merges"]:
-        left, right = pair.split(" ") if isinstance(pair, str) else pair
-        merges.append((vocab[left], vocab[right], vocab[left + right]))
     return BpeFile(
         pieces,
         _byte_ids(model, path),
-        merges,
-        _needs_order(merges),
+        read_merges(model),
         _words(package, model),
         added_tokens.read(rules, package, path),
         _composes(rules, path),
@@ -52,30 +55,34 @@ def parse(offline: ReleasedTokenizer) -> BpeFile:
     )
 
 
-def _refuse(path: str, wanted: str, value: object) -> None:
-    raise UserError(
-        f"{path}: wanted {wanted}, found {value}; a graph of byte-level BPE "
-        "has no other: predict with --do_predict"
-    )
+def is_of_bytes(rules: dict) -> bool:
+    """Whether a BPE begins with bytes, not with characters."""
+    rows = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
+    return any(row.get("type") == "ByteLevel" for row in rows)
 
 
-def _check_model(model: dict, path: str) -> None:
-    for name in (
-        "dropout",
-        "continuing_subword_prefix",
-        "end_of_word_suffix",
-        "byte_fallback",
-        "fuse_unk",
-    ):
+def check_model(model: dict, path: str, *refused: str) -> None:
+    """UserError where a BPE has one of some rules."""
+    for name in refused:
         if model.get(name):
-            _refuse(path, f"a model without {name}", repr(model[name]))
+            refuse(path, f"a model without {name}", repr(model[name]))
+
+
+def read_merges(model: dict) -> Merges:
+    """The merges of a BPE by the ids of its pieces."""
+    vocab = model["vocab"]
+    rows = []
+    for pair in model["merges"]:
+        left, right = pair.split(" ") if isinstance(pair, str) else pair
+        rows.append((vocab[left], vocab[right], vocab[left + right]))
+    return Merges(rows, _needs_order(rows))
 
 
 def _pre_tokenizer(rules: dict, path: str) -> dict:
     rows = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
     kinds = [row.get("type") for row in rows]
     if kinds != ["ByteLevel"] or not rows[0].get("use_regex", True):
-        _refuse(path, "the pre_tokenizer ByteLevel with its pattern", kinds)
+        refuse(path, "the pre_tokenizer ByteLevel with its pattern", kinds)
     return rows[0]
 
 
@@ -83,7 +90,7 @@ def _composes(rules: dict, path: str) -> bool:
     rows = rule_parts(rules.get("normalizer"), "normalizers")
     kinds = [row.get("type") for row in rows]
     if set(kinds) - {"NFC"}:
-        _refuse(path, "a normalizer of NFC or none", kinds)
+        refuse(path, "a normalizer of NFC or none", kinds)
     return bool(kinds)
 
 
@@ -109,7 +116,7 @@ def _byte_ids(model: dict, path: str) -> list[int]:
     unknown = model["vocab"].get(model.get("unk_token"))
     missing = [b for b, number in ids.items() if number is None]
     if missing and unknown is None:
-        _refuse(path, "a piece for every byte or an unk_token", "neither")
+        refuse(path, "a piece for every byte or an unk_token", "neither")
     return [unknown if ids[b] is None else ids[b] for b in range(256)]
 
 

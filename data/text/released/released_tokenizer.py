@@ -22,10 +22,10 @@ from data.text.released import word_cache
 from data.text.tokenizer import WORD_MARK
 
 REQUIREMENTS = "requirements-tokenizers.txt"
-# Names of the symbols in the files of BERT, ALBERT, ModernBERT and RoBERTa.
+# Names of the symbols in the files of BERT, ALBERT, ModernBERT, RoBERTa, Gemma.
 _NAMES = {
-    "cls": ("[CLS]", symbols_lib.CLS, symbols_lib.BOS),
-    "sep": ("[SEP]", symbols_lib.SEP, symbols_lib.EOS),
+    "cls": ("[CLS]", symbols_lib.CLS, symbols_lib.BOS, "<bos>"),
+    "sep": ("[SEP]", symbols_lib.SEP, symbols_lib.EOS, "<eos>"),
     "pad": ("[PAD]", symbols_lib.PAD),
     "mask": ("[MASK]", symbols_lib.MASK),
     "unk": ("[UNK]", symbols_lib.UNK),

@@ -26,16 +26,19 @@ def test_the_name_of_a_file_tells_its_kind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "model, module",
+    "model, cutter, module",
     [
-        ({"type": "WordPiece", "vocab": {}}, "wordpiece"),
-        ({"type": "BPE", "vocab": {}}, "bpe"),
-        ({"vocab": [["a", -1.0]]}, "unigram"),
-        ({"type": "Unigram"}, "unigram"),
+        ({"type": "WordPiece", "vocab": {}}, None, "wordpiece"),
+        ({"type": "BPE", "vocab": {}}, "ByteLevel", "bpe"),
+        ({"type": "BPE", "vocab": {}}, "Split", "character_bpe"),
+        ({"type": "BPE", "vocab": {}}, None, "character_bpe"),
+        ({"vocab": [["a", -1.0]]}, None, "unigram"),
+        ({"type": "Unigram"}, None, "unigram"),
     ],
 )
-def test_a_released_model_names_its_graph(model, module):
-    offline = types.SimpleNamespace(rules={"model": model}, path="x.json")
+def test_a_released_model_names_its_graph(model, cutter, module):
+    rules = {"model": model, "pre_tokenizer": cutter and {"type": cutter}}
+    offline = types.SimpleNamespace(rules=rules, path="x.json")
     found = opening._graph_module(offline)
     assert found.__name__ == f"data.text.graph.{module}"
 

@@ -81,8 +81,8 @@ def test_pieces_of_two_ways_are_merged_one_at_a_time(path, tmp_path):
             model["vocab"].setdefault(piece, 1000 + len(model["vocab"]))
 
     offline = opening.open_tokenizer(_planted(path, tmp_path, change))
-    assert bpe.parse(offline).one_at_a_time
-    assert not bpe.parse(opening.open_tokenizer(path)).one_at_a_time
+    assert bpe.parse(offline).merges.one_at_a_time
+    assert not bpe.parse(opening.open_tokenizer(path)).merges.one_at_a_time
     draw = random.Random(3)
     texts = ["".join(draw.choices("abc", k=12)) for _ in range(60)]
     assert not differences(offline, ["abcabcabca", *texts])

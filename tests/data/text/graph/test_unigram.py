@@ -1,9 +1,13 @@
 """Unigram in the graph beside the package `tokenizers`."""
 
+import base64
+import io
 import random
 
 import pytest
+import sentencepiece
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 
 from common.errors import UserError
 from data.text import opening
@@ -69,9 +73,46 @@ def _bytes(value):
     value["normalizer"] = {"type": "NFC"}
 
 
+def _table(rule) -> dict:
+    """SentencePiece's table of a rule as a normalizer."""
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the river"] * 9),
+        model_writer=made,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        normalization_rule_name=rule,
+        minloglevel=2,
+    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
+    table = base64.b64encode(proto.normalizer_spec.precompiled_charsmap)
+    return {"type": "Precompiled", "precompiled_charsmap": table.decode()}
+
+
+def _xlm_roberta(value):
+    """That of multilingual MiniLM, E5 and such BERTs."""
+    blanks = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    parts = [_table("nmt_nfkc"), blanks]
+    value["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    parts = [{"type": "WhitespaceSplit"}, _metaspace()]
+    value["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
+
+
+def _stripped(value):
+    """As newer conversions of SentencePiece's files have it."""
+    blanks = {"type": "Replace", "pattern": {"Regex": " {2,}"}}
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    parts = [_table("nmt_nfkc_cf"), strip, blanks | {"content": "\u2581"}]
+    value["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    value["pre_tokenizer"] = _metaspace()
+
+
 KINDS = {
+    "xlm-roberta": _xlm_roberta,
+    "stripped": _stripped,
     "albert": None,
     "cased": {"do_lower_case": False},
+    "accents": {"keep_accents": True},
     "no prefix": {"add_prefix_space": False},
     "always": _scheme("always"),
     "first": _scheme("first", split=False),

@@ -46,5 +46,6 @@ def test_special_tokens_stand_for_no_text():
         AddedToken("caf\u00e9", 3, False, False, False),
     ]
     pieces = ["a", "\u0120b", "<s>", "x"]
-    file = BpeFile(pieces, [], [], False, {}, tokens, False, False)
+    merges = bpe_file.Merges([], False)
+    file = BpeFile(pieces, [], merges, {}, tokens, False, False)
     assert bpe_file.texts_of(file) == [b"a", b" b", b"", "caf\u00e9".encode()]

@@ -176,7 +176,7 @@ def test_files_that_are_no_tokenizer_are_one_line(made, tmp_path, monkeypatch):
     value["model"]["vocab"] = {"[UNK]": 0, "a": 1}
     path.write_text(json.dumps(value))
     with pytest.raises(
-        UserError, match=r"symbol \[CLS\] or <cls> or <s> is missing"
+        UserError, match=r"symbol \[CLS\] or <cls> or <s> or <bos> is missing"
     ):
         ReleasedTokenizer(str(path))
 

@@ -16,7 +16,7 @@ def test_symbols_of_xlnet_are_found(tmp_path, spiece_model):
     path = released.unigram_json(tmp_path, spiece_model)
     found, own = (opening.open_tokenizer(p) for p in (path, spiece_model))
     assert found.symbols == own.symbols
-    assert unigram_file.parse(found).prepend == "always"
+    assert unigram_file.parse(found).marked.marks.prepend == "always"
     assert (
         json.loads(pathlib.Path(path).read_text())["model"].get("type") is None
     )

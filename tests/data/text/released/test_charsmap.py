@@ -1,0 +1,54 @@
+"""SentencePiece's table of characters."""
+
+import base64
+import io
+
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from data.text.released import charsmap
+
+
+def _table(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_a_table_of_one_key():
+    for key in ("a", "\u00e9", "\u6771", "a\u0301"):
+        assert charsmap.read(_table(charsmap.probe(key, "new"))) == {key: "new"}
+
+
+def test_the_keys_of_nfkc_are_what_the_package_does():
+    tokenizers = pytest.importorskip("tokenizers")
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the river"] * 9),
+        model_writer=made,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
+    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
+    content = proto.normalizer_spec.precompiled_charsmap
+    rewritten = charsmap.read(_table(content))
+    normalizer = tokenizers.normalizers.Precompiled(content)
+    alone = {key: new for key, new in rewritten.items() if len(key) == 1}
+    assert len(alone) > 5000 and alone["\ufb01"] == "fi" and alone["\t"] == " "
+    assert all(normalizer.normalize_str(k) == new for k, new in alone.items())
+    assert rewritten["e\u0301"] == "\u00e9"
+    assert max(len(key.encode()) for key in rewritten) == 5
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "its trie has 0 of"),
+        (b"\xff\xff\xff\xffabc", "its trie has 4294967295 of 3 bytes"),
+        (charsmap.probe("a", "b")[:-1], "substring not found|subsection"),
+    ],
+)
+def test_damaged_tables(content, message):
+    with pytest.raises(ValueError, match=message):
+        charsmap.read(_table(content))
