@@ -114,6 +114,21 @@ class ClassificationSet:
         names = trained.data_options.get("columns", ()) if trained else ()
         return Columns(tuple(names), options.text_columns, options.label_column)
 
+    def of_training(self) -> "ClassificationSet":
+        """The set with the training file's columns named, for all splits.
+
+        Another file may have them in another order, or more texts.
+        """
+        if self.name not in GENERIC:
+            return self
+        columns = self.columns()
+        options = dataclasses.replace(
+            self.options,
+            text_columns=columns.texts,
+            label_column=columns.label,
+        )
+        return dataclasses.replace(self, options=options)
+
     def read(
         self, split: str, bad: BadRows, with_labels: bool = True
     ) -> list[TextExample]:

@@ -34,6 +34,8 @@ class ClassifierTask(Task):
         options = self.options
         known = None if options.do_train else self.trained
         self.set = classifier_sets.open_set(data)
+        if options.do_train:
+            self.set = self.set.of_training()
         if known:
             check_trained(self.set.name, known)
         if self.set.head == "classification" and len(self.set.labels) < 2:

@@ -10,7 +10,7 @@ from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier import glue
 from data.finetuning.classifier.task import ambiguous, check_trained
 from tests.helpers.runs import classifier as run_classifier
-from tests.helpers.runs.classifier import CONFIG, make_options
+from tests.helpers.runs.classifier import CONFIG, make_job, make_options
 
 
 def trained(name="sst-2", head="classification"):
@@ -33,6 +33,34 @@ def test_a_label_that_holds_the_separator_is_told():
     line = ambiguous(("a", "b|c"), "|")
     assert "'b|c' holds --label_separator='|'" in line
     assert not ambiguous(("a", "b|c"), ";")
+
+
+@pytest.mark.parametrize(
+    "dev",
+    [
+        "question\ttext\tlabel\nred\triver\tno\n",  # in another order
+        "title\ttext\tquestion\tLABEL\ttags\nx\triver\tred\tno\ty\n",
+    ],
+)
+def test_dev_is_read_by_the_columns_of_training(tmp_path, spiece_model, dev):
+    train = "text\tquestion\tlabel\ngreen\tred\tyes\nriver\tred\tno\n"
+    (tmp_path / "train.tsv").write_text(train)
+    (tmp_path / "dev.tsv").write_text(dev)
+    job = make_job(
+        tmp_path,
+        spiece_model,
+        make_options(tmp_path, do_train=True, do_eval=True, do_predict=True),
+    )
+    for split in (job.evals["dev"], job.predicts["dev"]):
+        assert [e.texts for e in split.examples] == [("river", "red")]
+    assert job.spec().data_options["text_columns"] == ["text", "question"]
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nred\tno\n")
+    with pytest.raises(UserError, match=r"dev.tsv:1: wanted \['question'\]"):
+        make_job(
+            tmp_path,
+            spiece_model,
+            make_options(tmp_path, do_train=True, do_eval=True),
+        )
 
 
 @pytest.mark.long
