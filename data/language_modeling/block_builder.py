@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from common import encodings
+from common import encodings, files
 from data.corpus import documents as corpus
 from data.language_modeling.manifest import META, make_format
-from data.language_modeling.options import LMDataOptions
+from data.language_modeling.options import ONE_FILE, LMDataOptions
 from data.records import layout
 from data.text import lm_vocabulary, units
 from data.text.units import UnknownSymbolError
@@ -54,7 +54,7 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
             text = "".join(line + "\n" for line in lines)
             texts.append(text.encode() if options.unit == "byte" else text)
             continue
-        if options.dataset not in ("enwik8", "text8"):
+        if options.dataset not in ONE_FILE:
             # Blocks end where a line does, or at the end of a file.
             data = data.replace(b"\r\n", b"\n")
             if not data.endswith(b"\n"):
@@ -83,6 +83,15 @@ def count_text(text: str | bytes) -> dict[str, int]:
     }
 
 
+def _begins_inside_a_word(data: bytes, block: corpus.Block) -> bool:
+    """Of a block that is cut anywhere: the one before has counted the word."""
+    if not data or data[:1].isspace():
+        return False
+    with files.open_binary(block.path) as f:
+        f.seek(block.start - 1)
+        return not f.read(1).isspace()
+
+
 class BlockBuilder(layout.BlockBuilder):
     """Builds blocks in turn; UserError: the vocabulary is not the plan's."""
 
@@ -106,6 +115,8 @@ class BlockBuilder(layout.BlockBuilder):
         )
         ids, ends = self._encode(text, first, place)
         counts = count_text(text) | {"tokens": len(ids)}
+        if self.options.dataset in ONE_FILE and not first:
+            counts["words"] -= _begins_inside_a_word(part_bytes[0], parts[0])
         unknown = self.vocabulary.unk_id
         counts["unknown"] = int(np.count_nonzero(ids == unknown))
         mark = self.vocabulary.eos_id

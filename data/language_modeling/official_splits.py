@@ -4,12 +4,12 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from common import files
+from common import checks, files
 from common.errors import UserError
 from data.corpus import corpus_plan
 from data.corpus import documents as corpus
 from data.corpus.documents import Block
-from data.language_modeling.options import SPLITS, LMDataOptions
+from data.language_modeling.options import ONE_FILE, SPLITS, LMDataOptions
 
 # Names of a split's file, the first that is there is taken.
 _NAMES = {
@@ -67,7 +67,7 @@ def find(options: LMDataOptions) -> Sources:
         return Sources(
             {s: _list(s, pattern) for s, pattern in globs.items() if pattern}
         )
-    if options.dataset in ("enwik8", "text8"):
+    if options.dataset in ONE_FILE:
         return _one_file(options)
     if options.dataset == "lm1b":
         return _lm1b(options)
@@ -108,7 +108,14 @@ def _one_file(options: LMDataOptions) -> Sources:
     inside = os.path.join(path, options.dataset)
     if files.exists(inside):
         path = inside
+    if path.endswith(checks.PACKED):
+        raise UserError(
+            f"--data_path={path}: wanted {options.dataset} itself, which is "
+            "cut by its bytes, found a packed file; unpack it"
+        )
     try:
+        if files.is_folder(path):
+            raise FileNotFoundError(path)
         size = files.size(path)
     except OSError as e:
         raise UserError(
@@ -116,7 +123,7 @@ def _one_file(options: LMDataOptions) -> Sources:
             "give the file or its folder"
         ) from e
     held = options.held_out_size
-    if size <= 2 * held or os.path.isdir(path):
+    if size <= 2 * held:
         raise UserError(
             f"{path}: wanted a file of more than 2 x --held_out_size={held} "
             f"bytes ({options.dataset} has 100000000), found {size}"

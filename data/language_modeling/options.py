@@ -10,6 +10,8 @@ SPLITS = ("train", "valid", "test")
 VOCAB_SOURCES = ("train", "all", "fixed")
 PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
+# Data sets of one file, whose splits are cut at any byte.
+ONE_FILE = ("enwik8", "text8")
 INSPECT_MODES = ("check", "record", "statistics")
 
 
@@ -165,8 +167,7 @@ class LMDataOptions:
         )
         default = type(self).held_out_size
         require(
-            self.dataset in ("enwik8", "text8")
-            or self.held_out_size == default,
+            self.dataset in ONE_FILE or self.held_out_size == default,
             "--held_out_size is for --dataset=enwik8 and text8, whose one file "
             f"is cut; --dataset={self.dataset} has files of its splits: leave "
             "it out",
@@ -220,7 +221,7 @@ class LMDataOptions:
                 "has <unk>; train one with --byte_fallback, which knows every "
                 "character",
             )
-        if self.dataset in ("enwik8", "text8"):
+        if self.dataset in ONE_FILE:
             require(
                 self.unit in ("byte", "char")
                 and (self.dataset == "text8" or self.unit == "byte"),

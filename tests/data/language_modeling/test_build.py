@@ -92,6 +92,7 @@ def test_small_units_give_the_text_back(tmp_path, unit):
         ({"dataset": "ptb", "data_path": "/nowhere"}, "wanted ptb.train.txt"),
         ({"dataset": "lm1b", "data_path": "/no"}, "heldout.* does not exist"),
         ({"dataset": "enwik8", "data_path": "/no"}, "there is no enwik8"),
+        ({"dataset": "text8", "data_path": "/"}, "there is no text8"),
         ({"vocab_file": "/no/v.json"}, "/no/v.json does not exist"),
         ({"vocab_file": "/no/words.txt"}, "words.txt does not exist"),
         ({"unit": "piece"}, "needs --vocab_file=NAME.model"),

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from common.errors import UserError
 from data.language_modeling.options import SPLITS
 from tests.data.language_modeling.stream_builds import run, stream
 
@@ -109,3 +110,32 @@ def test_marks_around_and_between_sentences(pipeline, tmp_path):
         assert twice.mark_pairs(split) == pairs >= lines - 1
         assert single[0] == single[-1] == mark
         assert single.count(mark) == lines + 1
+
+
+@pytest.mark.parametrize("dataset", ["enwik8", "text8"])
+def test_a_word_that_a_block_cuts_counts_once(tmp_path, dataset):
+    text = " ".join(f"word{i}"[: 2 + i % 6] for i in range(170))
+    (tmp_path / dataset).write_text(text)
+    changes = {
+        "dataset": dataset,
+        "data_path": str(tmp_path),
+        "held_out_size": 230,
+        "block_megabytes": 3.7e-5,
+    }
+    manifest = run(tmp_path, **changes)
+    parts = {
+        "train": text[:-460],
+        "valid": text[-460:-230],
+        "test": text[-230:],
+    }
+    assert len(manifest.files) > 15
+    for split, part in parts.items():
+        assert manifest.counts[split]["words"] == len(part.split())
+
+
+@pytest.mark.parametrize("dataset", ["enwik8", "text8"])
+def test_a_packed_file_is_not_cut_by_its_packed_size(tmp_path, dataset):
+    path = tmp_path / f"{dataset}.gz"
+    path.write_bytes(gzip.compress(b"some words " * 900))
+    with pytest.raises(UserError, match=f"wanted {dataset} itself.*unpack it"):
+        run(tmp_path, dataset=dataset, data_path=str(path), held_out_size=10)
