@@ -14,6 +14,7 @@ rank 3, of code 4 at 67). Grades here are 5 - code, and 4 for -1: the file that
 was "corrected for trec_eval" gives those 5, which gdeval refuses.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 from common import checks
@@ -23,6 +24,7 @@ from data.finetuning.ranking import documents, lines, topics
 FLAG = "--qrels_file"
 Qrels = dict[str, dict[str, int]]
 CRANFIELD_GRADES = {-1: 4, 1: 4, 2: 3, 3: 2, 4: 1}
+_FIRST_LINES = 10_000  # that tell the order of columns
 _NUM_COLUMNS = {"trec": 4, "prels": 5, "beir": 3, "cranfield": 3, "cisi": 4}
 # Names that columns go by where a file has a header.
 _NAMES = {
@@ -56,6 +58,8 @@ def read(
                 "1 is the best grade: give --qrels_format=cranfield if it is, "
                 "else --qrels_format=beir"
             )
+        if form == "trec":
+            _check_order(path)
     qrels = collect(path, _rows(path, form))
     if not qrels:
         raise UserError(f"{FLAG}={path} is empty")
@@ -93,6 +97,24 @@ def detect(path: str) -> str:
         if len(columns) == _NUM_COLUMNS[form]:
             return form
     lines.refuse(path, number, "4 columns (5 in prels, 3 in cranqrel)", line)
+
+
+def _check_order(path: str) -> None:
+    """UserError: documents stand where iterations do, as `ir_datasets` has them.
+
+    A judgement's iteration is nearly always one and the same number.
+    """
+    rows = (line.split() for _, line in lines.read(path, FLAG))
+    first = [r for r in itertools.islice(rows, _FIRST_LINES) if len(r) == 4]
+    second, third = ({row[column] for row in first} for column in (1, 2))
+    if len(second) > len(third):
+        raise UserError(
+            f"{FLAG}={path}: wanted query, iteration, document, grade, found "
+            f"{len(second)} values in column 2 and {len(third)} in column 3, "
+            "as in query, document, grade, iteration: awk '{print $1, $4, $2, "
+            "$3}' IN > OUT, or give --qrels_format=trec if column 3 is the "
+            "document"
+        )
 
 
 def _is_header(columns: list[str]) -> bool:

@@ -30,7 +30,8 @@ _FORMS = {
     "web": r"\s*[^\s:]+:",
 }
 _WANTED = "<top>, {JSON}, .I, id<tab>text or id:text (or give --topics_format)"
-_TAG = r"(?i)<(/?)(num|title|desc|narr)>"
+# Of TREC's topics: those after `narr` and `head` are of its first years.
+_TAG = r"(?i)<(/?)(num|title|desc|narr|head|dom|smry|con|fac|nat|time|def)>"
 _LABEL = re.compile(r"(?i)^\s*(number|topic|description|narrative)\s*:\s*")
 
 

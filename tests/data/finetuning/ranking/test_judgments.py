@@ -59,3 +59,15 @@ def test_three_columns_without_a_name_are_said(tmp_path):
     judgments.read(put(tmp_path, "b", "1 0 d 2\n"), "auto", said.append)
     (line,) = said
     assert "read as Cranfield's, where 1 is the best grade" in line
+
+
+@pytest.mark.parametrize("documents", ["17 23 4", "d1 d2 d3"])
+def test_another_order_of_columns_is_refused(tmp_path, documents):
+    """As `ir_datasets` writes them: with one judgement per query none repeats."""
+    rows = zip("567", documents.split(), strict=True)
+    path = put(tmp_path, "a", "".join(f"{q} {d} 1 0\n" for q, d in rows))
+    with pytest.raises(UserError, match=r"3 values in column 2 and 1 in col"):
+        judgments.read(path)
+    assert judgments.read(path, "trec")["5"] == {"1": 0}
+    rounds = put(tmp_path, "b", "5 0.5 1 2\n5 1 2 0\n6 1.5 3 1\n6 2 4 0\n")
+    assert judgments.read(rounds)["6"] == {"3": 1, "4": 0}

@@ -53,6 +53,21 @@ def test_trec_topics_and_their_fields(tmp_path):
     assert both["301"].endswith("Crime Identify organizations.")
 
 
+def test_fields_of_trecs_first_years_belong_to_no_other(tmp_path):
+    text = (
+        "<top>\n<head> Tipster Topic Description\n<num> Number:  051\n"
+        "<dom> Domain:  Economics\n<title> Topic:  Airbus Subsidies\n"
+        "<desc> Description:\nAssistance.\n<smry> Summary:\nNo.\n"
+        "<narr> Narrative:\nCite it.\n<con> Concept(s):\n1. No\n"
+        "<fac> Factor(s):\n<nat> Nationality: No\n<time> Time: No\n</fac>\n"
+        "<def> Definition(s):\nNo\n</top>\n"
+    )
+    path = put(tmp_path, "topics", text)
+    assert topics.read(path) == {"051": "Airbus Subsidies"}
+    found = topics.read(path, fields=("desc", "narr"))
+    assert found == {"051": "Assistance. Cite it."}
+
+
 def test_cranfield_counts_queries_from_one(tmp_path):
     path = put(tmp_path, "q", ".I 001\n.W\na\n.I 004\n.W\nb\n")
     assert topics.read(path, "cranfield") == {"1": "a", "2": "b"}
