@@ -1,7 +1,7 @@
 """Lines of CoNLL files: their columns, and which are rows.
 
 Columns are by ASCII blanks, or by tabs where a line has one. Marks of documents
-and comments are left out.
+end a sentence, comments are left out.
 """
 
 import itertools
@@ -43,9 +43,10 @@ def is_conllu(path: str, lines: Lines) -> tuple[bool, Lines]:
 def rows_of_words(lines: Lines) -> Lines:
     """Those of CoNLL-U, and empty ones: no comments, ranges, empty nodes."""
     for number, line in lines:
-        if not line.startswith((_DOCUMENT, "#")):
-            if not _CONLLU_BESIDE.match(line):
-                yield number, line
+        if _is_mark(line):
+            yield number, ""
+        elif not line.startswith("#") and not _CONLLU_BESIDE.match(line):
+            yield number, line
 
 
 def rows(lines: Lines) -> Lines:
@@ -57,13 +58,11 @@ def rows(lines: Lines) -> Lines:
     row, lines = _first_row(lines)
     wanted, opens = _layout(row), True
     for number, line in lines:
-        if line.startswith(_DOCUMENT):
-            continue
-        comment = bool(_BEGIN_OR_END.match(line))
-        if row and line.startswith(("# ", "#\t")):
-            comment = _layout(line) != wanted
-        if opens and comment:
-            continue
+        if _is_mark(line):
+            line = ""
+        if row and opens and line.startswith(("# ", "#\t")):
+            if _layout(line) != wanted:
+                continue
         opens = not line.strip()
         yield number, line
 
@@ -78,6 +77,11 @@ def are_numbers(sentences: list[list[str]]) -> bool:
         for tokens in sentences
         for first in (0 if tokens[:1] == ["0"] else 1,)
     )
+
+
+def _is_mark(line: str) -> bool:
+    """Of a document: no sentence goes on behind it."""
+    return line.startswith(_DOCUMENT) or bool(_BEGIN_OR_END.match(line))
 
 
 def _layout(line: str) -> tuple[int, bool]:

@@ -24,7 +24,7 @@ _COLUMNS = TaggingDataOptions()
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Names that files of each split go by.
 SPLIT_NAMES = {
-    TRAIN: ("train",),
+    TRAIN: ("train", "eng.train"),
     DEV: ("dev", "valid", "validation", "testa", "eng.testa"),
     TEST: ("test", "testb", "eng.testb"),
 }
@@ -64,12 +64,14 @@ class TaggedText:
 
 def find_split(data_dir: str, split: str) -> str | None:
     """The file of a split in a folder, plain or compressed; or None."""
+    stems = SPLIT_NAMES.get(split, (split,))
     names = [
         f"{name}.{suffix}"
-        for name in SPLIT_NAMES.get(split, (split,))
+        for name in stems
         for suffix in (*COLUMN_SUFFIXES, *JSON_SUFFIXES)
     ]
-    return table_files.find_file(data_dir, *names, split)
+    # CoNLL-2003's own files end with the names of their splits.
+    return table_files.find_file(data_dir, *names, *stems)
 
 
 def is_json_lines(path: str) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
+from data.finetuning.options import TaggingDataOptions
 from data.finetuning.tagging import conll_lines
 from data.finetuning.tagging import examples as tagging
 
@@ -20,8 +21,20 @@ def test_comments_have_other_columns_than_the_rows():
         text = [comment, "# x y z", *rows[:3], comment, rows[3]]
         assert kept("\n".join(text)) == ["# x y z", *rows]
     text = ["-DOCSTART- O", "", "# newdoc", "a\tO", "", "#end document"]
-    assert kept("\n".join(text)) == ["", "a\tO", ""]
-    assert kept("#begin document (x); part 0\na O") == ["a O"]
+    assert kept("\n".join(text)) == ["", "", "a\tO", "", ""]
+    assert kept("#begin document (x); part 0\na O") == ["", "a O"]
+
+
+@pytest.mark.parametrize("mark", ["-DOCSTART- -X- O", "#end document"])
+@pytest.mark.parametrize("columns", ["", "\t_" * 7])
+def test_no_sentence_goes_on_in_another_document(tmp_path, mark, columns):
+    """Where no empty lines stand around the mark of a document."""
+    path = tmp_path / "train.conll"
+    rows = [f"{n}\t{word}\tO{columns}" for n, word in ((1, "a"), (2, "b"))]
+    path.write_text("\n".join([mark, *rows, mark, rows[0], ""]))
+    how = TaggingDataOptions(text_column=1, tag_column=2)
+    read = tagging.read(str(path), BadRows(), how)
+    assert [(e.text, e.where[-1]) for e in read] == [("a b", "2"), ("a", "5")]
 
 
 def test_a_token_may_be_a_hash():

@@ -152,6 +152,15 @@ def test_spans_are_read_sorted_and_without_blanks(tmp_path):
     assert tagging.find_split(str(tmp_path), "dev") is None
 
 
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_the_files_of_conll_2003_have_their_own_names(tmp_path, packing):
+    names = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
+    for split, name in names.items():
+        path = tmp_path / (name + packing)
+        path.write_text("EU NNP B-NP B-ORG\n")
+        assert tagging.find_split(str(tmp_path), split) == str(path)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
