@@ -5,6 +5,7 @@ Each reader returns every row as a `TextExample` and reports bad ones to a
 """
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -109,6 +110,9 @@ def _json_label(label: object, head: str):
     """
     if isinstance(label, dict):
         return None, "the label is an object"
+    for name in label if isinstance(label, list) else [label]:
+        if isinstance(name, float) and not math.isfinite(name):
+            return None, f"the label is {name}, wanted a name or a number"
     if not isinstance(label, list):
         text = str(label).lower() if isinstance(label, bool) else str(label)
         return ("" if label is None else text), None
@@ -274,8 +278,9 @@ def read_tfds(
     def rows():
         for number, row in enumerate(dataset):
             label = _text(row[columns.label])
-            if names is not None and int(row[columns.label]) >= 0:
-                label = names(int(row[columns.label]))
+            if names is not None:  # -1 is no label
+                number_of = int(row[columns.label])
+                label = names(number_of) if number_of >= 0 else ""
             texts = [_text(row[n]) for n in columns.texts]
             problem = None
             if not options.allow_empty_text and not all(map(str.strip, texts)):

@@ -102,6 +102,17 @@ def test_what_is_no_name_in_a_list_makes_a_bad_row(tmp_path, item):
         table(path)
 
 
+@pytest.mark.parametrize("label", ["NaN", '["x", NaN]', "-Infinity"])
+def test_what_python_writes_for_no_value_is_no_class(tmp_path, label):
+    text = f'{{"text": "a", "label": {label}}}\n{{"text": "b", "label": "x"}}\n'
+    path = write(tmp_path / "a.jsonl", text)
+    for head in ("classification", "multi_label", "regression"):
+        with pytest.raises(
+            UserError, match=r"a.jsonl:1: .*the label is (nan|-i)"
+        ):
+            table(path, head)
+
+
 BAD_ROWS = {
     b"text\tlabel\na\n": "a.tsv:2: wanted 2 columns, found 1",
     b"text\tlabel\na\tx\tmore\n": "a.tsv:2: wanted 2 columns, found 3",
@@ -354,6 +365,13 @@ def test_tfds_names(monkeypatch):
     monkeypatch.setattr(FakeBuilder, "as_dataset", lambda *_, split: [empty])
     with pytest.raises(UserError, match="validation:0: a text field is empty"):
         task.read("dev", BadRows())
+    unknown = {"idx": 0, "sentence": b"x", "label": -1}
+    several = [unknown, unknown | {"label": 1}]
+    monkeypatch.setattr(FakeBuilder, "as_dataset", lambda *_, split: several)
+    with pytest.raises(UserError, match="validation:0: the label is empty"):
+        task.read("dev", BadRows())
+    assert build("tfds:toy/set").labels == ("good",)
+    monkeypatch.setattr(FakeBuilder, "as_dataset", lambda *_, split: [empty])
     kept = build("tfds:toy/set", allow_empty_text=True)
     assert [e.texts for e in kept.read("dev", BadRows())] == [(" ",)]
     with pytest.raises(UserError, match="RuntimeError: no such set$"):
