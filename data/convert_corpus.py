@@ -47,6 +47,7 @@ _JOINED = re.compile(r" @([-,.])@ ")
 _BEFORE = re.compile(r" ([.,;:!?)\]%]|'s\b|n't\b)")
 _AFTER = re.compile(r"([(\[$]) ")
 _DOC = re.compile(r"^<doc\b[^>]*>$")
+_UNESCAPED = re.compile(r"[<>]|&(?!(?:amp|lt|gt);)")
 
 
 def wikitext_paragraphs(lines: Iterator[str]) -> Iterator[str | None]:
@@ -116,6 +117,15 @@ def _json_paragraphs(line: str, where: str) -> Iterator[str]:
         text = corpus.json_text(line, "text", wanted)
     except ValueError as e:
         raise CorpusError(f"{where}: {e}") from e
+    first, end, rest = text.partition("\n")
+    # Release 0.1 writes the title and an empty line first.
+    if end and rest[:1] in ("", "\n"):
+        if first == checks.parse_json(line).get("title"):
+            text = rest
+    # Later ones escape texts unless told otherwise; `&`, `<` or `>` that stands
+    # alone says that this one is not escaped.
+    if not _UNESCAPED.search(text):
+        text = html.unescape(text)
     yield from (part for part in text.split("\n") if part.strip())
 
 

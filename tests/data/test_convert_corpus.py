@@ -151,6 +151,22 @@ def test_wikiextractors_files_without_an_ending(tmp_path):
             convert(tmp_path, bad, "wikiextractor", "wiki_02")
 
 
+def test_json_of_each_release_of_wikiextractor(tmp_path):
+    """0.1 has the title in the text; 3.x escapes `&`, `<` and `>`."""
+    for number, text in enumerate(
+        (
+            "AT&T\n\nR&D, &amp; 3 < 5.\n\nAT&T\n",
+            "R&amp;D, &amp;amp; 3 &lt; 5.\nAT&amp;T",
+        )
+    ):
+        rows = [{"title": "AT&T", "text": text}, {"title": "B", "text": "B"}]
+        rows.append({"title": "Empty", "text": "Empty\n"})
+        data = "\n".join(map(json.dumps, rows)).encode()
+        name = f"wiki_{number}"
+        found = convert(tmp_path, data, "wikiextractor", name)
+        assert found == (2, "R&D, &amp; 3 < 5.\nAT&T\n\nB\n\n")
+
+
 def _page(**fields):
     index = {"index": {"_type": "_doc", "_id": "12"}}
     return json.dumps(index) + "\n" + json.dumps(fields) + "\n"
