@@ -8,7 +8,6 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from data.corpus.documents import list_files
 from data.finetuning.features import cache
 from data.finetuning.ranking import (
     candidates,
@@ -160,7 +159,7 @@ def _key(collection: Collection) -> dict:
 
 def _states(patterns: str) -> list[list]:
     states = []
-    for path in list_files(patterns):
+    for path in documents.paths(patterns):
         changed = None
         if not files.is_remote(path):
             changed = os.stat(path).st_mtime_ns

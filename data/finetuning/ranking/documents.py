@@ -48,17 +48,21 @@ class Document(NamedTuple):
     number: int
 
 
+def paths(patterns: str) -> list[str]:
+    """The files that comma-separated patterns name; UserError: none."""
+    try:
+        return list_files(patterns)
+    except UserError as e:
+        raise UserError(str(e).replace("--input_glob", FLAG)) from e
+
+
 def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
     """The documents of all files that comma-separated patterns name.
 
     The form is one of the table above, or "auto": each file's first line tells.
     Raises UserError: no file, a bad line, a document without id.
     """
-    try:
-        paths = list_files(patterns)
-    except UserError as e:
-        raise UserError(str(e).replace("--input_glob", FLAG)) from e
-    for path in paths:
+    for path in paths(patterns):
         chosen = form
         if form == "auto":
             chosen = lines.detect(path, FLAG, _FORMS, _WANTED)

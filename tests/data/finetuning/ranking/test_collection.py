@@ -91,6 +91,12 @@ def test_queries_and_judgements_of_two_collections(files, tmp_path):
         load(files)
 
 
+def test_documents_that_are_not_there_are_named_by_their_flag(files, tmp_path):
+    found, _ = load(files, documents=str(tmp_path))
+    with pytest.raises(UserError, match="^--documents=.* matches no file"):
+        collections.find_candidates(found, str(tmp_path / "run"), print)
+
+
 def test_grades_and_pairs_by_hand(files):
     found, _ = load(files)
     assert collections.grades_of(found, "1", ["c", "b", "a"]).tolist() == [
