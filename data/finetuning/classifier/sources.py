@@ -71,6 +71,7 @@ def _table_rows(path, options, bad, need_label):
     key_at = names.index(columns.key) if columns.key else None
     for row in itertools.chain([first] if first else [], rows):
         label = row.fields[label_at] if label_at is not None else None
+        label = _agreed(columns.label, label)
         key = row.fields[key_at].strip() if key_at is not None else ""
         yield row.where, [row.fields[i] for i in text_at], label, key
 
@@ -95,12 +96,19 @@ def _jsonl_rows(path, options, bad, need_label):
             bad.report(where, problem)
             continue
         label = value.get(columns.label) if columns.label else None
-        label, problem = _json_label(label, options.head)
+        label, problem = _json_label(
+            _agreed(columns.label, label), options.head
+        )
         if problem:
             bad.report(where, problem)
             continue
         key = value.get(columns.key) if columns.key else None
         yield where, texts, label, "" if key is None else str(key)
+
+
+def _agreed(column: str, label):
+    """The label, "" where SNLI's and MultiNLI's annotators did not agree."""
+    return "" if column == "gold_label" and label == "-" else label
 
 
 def _json_label(label: object, head: str):

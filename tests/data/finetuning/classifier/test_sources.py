@@ -113,6 +113,25 @@ def test_what_python_writes_for_no_value_is_no_class(tmp_path, label):
             table(path, head)
 
 
+@pytest.mark.parametrize("name", ["snli.jsonl", "snli.tsv"])
+def test_no_agreement_of_annotators_is_no_label(tmp_path, name):
+    labels = ("neutral", "-", "entailment")
+    text = "gold_label\tsentence1\tsentence2\tannotator_labels\n"
+    text += "".join(f"{label}\ta\tb\tx\n" for label in labels)
+    if name.endswith(".jsonl"):
+        text = "".join(
+            f'{{"annotator_labels": ["x"], "gold_label": "{label}", '
+            '"sentence1": "a", "sentence2": "b"}\n'
+            for label in labels
+        )
+    path = write(tmp_path / name, text)
+    with pytest.raises(UserError, match="snli.*: the label is empty; correct"):
+        table(path)
+    examples, bad = table(path, skip=True)
+    assert [e.label for e in examples] == ["neutral", "entailment"]
+    assert bad.count == 1
+
+
 BAD_ROWS = {
     b"text\tlabel\na\n": "a.tsv:2: wanted 2 columns, found 1",
     b"text\tlabel\na\tx\tmore\n": "a.tsv:2: wanted 2 columns, found 3",
