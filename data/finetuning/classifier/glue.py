@@ -1,10 +1,11 @@
 """The nine GLUE tasks: official files, labels, metrics, submission names.
 
 Columns are found by the header's names (MNLI's dev has more columns than its
-train file); CoLA has no header. Test sets have an index column, which becomes
-the guid of the submission file. A submission wants an answer for every id: rows
-of a test set whose text is empty, whose columns are too few or whose bytes are
-no UTF-8 are predicted on what they hold and noted, never left out.
+train file); CoLA has no header. Test sets begin with an index, which becomes
+the guid of the submission file; else rows are counted from 0. A submission wants
+an answer for every id: rows of a test set whose text is empty, whose columns are
+too few or whose bytes are no UTF-8 are predicted on what they hold and noted,
+never left out.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import os
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, collect
 from data.finetuning.tables import table_files as task_readers
+from data.finetuning.tables.table_columns import KEY_NAMES
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 TWO_WAY = ("entailment", "not_entailment")
@@ -178,9 +180,12 @@ def _read_test(task: GlueTask, path: str, bad: BadRows) -> list[TextExample]:
     )
     columns = _header(path, next(rows, None), list(task.texts))
     at = [columns.index(name) for name in task.texts]
+    # MRPC's own test file begins with the label, a dev file with a text.
+    has_ids = columns[0].lower() in KEY_NAMES
     examples = []
-    for row in rows:
-        guid, fields = row.fields[0], row.fields
+    for number, row in enumerate(rows):
+        fields = row.fields
+        guid = fields[0] if has_ids else str(number)
         if not guid.strip():
             bad.report(row.where, f"no id in the column {columns[0]!r}")
             continue

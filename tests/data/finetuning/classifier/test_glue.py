@@ -157,6 +157,19 @@ def test_every_id_of_a_test_set_is_in_the_submission(tmp_path):
     assert "test.tsv:5: bytes that are no UTF-8" in bad.summary()
 
 
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("mrpc", ROWS["mrpc"][0] + "0\t2\t3\tC\tD\n"),  # Microsoft's own
+        ("sst-2", "sentence\tlabel\nA\t1\nB\t0\n"),  # a dev file
+    ],
+)
+def test_rows_without_an_id_are_counted(tmp_path, name, content):
+    (tmp_path / "test.tsv").write_text(content)
+    examples = build(name, tmp_path).read("test", BadRows(), False)
+    assert [(e.guid, e.label) for e in examples] == [("0", None), ("1", None)]
+
+
 def test_labelled_splits_still_refuse_an_empty_text(tmp_path):
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\n \t1\n")
     with pytest.raises(UserError, match=r"dev\.tsv:2: the column 'sentence'"):
