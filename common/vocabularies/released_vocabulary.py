@@ -25,6 +25,12 @@ _LONGEST_WORD = 100
 _PREFIX = "##"
 # Symbols of byte-level vocabularies, where nothing beside them says which.
 _BPE_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
+# Classes of transformers that read the two forms by these rules; "Fast" is left
+# out. Of others a file is not enough: BertJapaneseTokenizer asks MeCab.
+_ANY = ("", "PreTrainedTokenizer", "TokenizersBackend")
+_WORDPIECE = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+_WORDPIECE += ("ConvBertTokenizer", "MobileBertTokenizer", *_ANY)
+_BYTE_LEVEL = ("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", *_ANY)
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -46,14 +52,17 @@ def as_json(
 
     Raises:
       UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
-        `vocab.json` without its merges or with merges of other pieces.
+        `vocab.json` without its merges or with merges of other pieces, either
+        of a class with other rules.
     """
     if os.path.basename(path) == BPE_NAME:
+        _check_class(path, config, _BYTE_LEVEL)
         return _byte_level(path, content, config, merges)
     if path.endswith(".json"):
         return unigram_rules.read_json(path, content, config)
     if path.endswith(".model"):
         return unigram_rules.of_spiece(path, content, config)
+    _check_class(path, config, _WORDPIECE)
     pieces = _lines(path, content)
     # The last of two equal pieces counts, as in the readers of these files.
     numbers = {piece: i for i, piece in enumerate(pieces)}
@@ -89,6 +98,17 @@ def as_json(
         },
     }
     return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _check_class(path: str, config: Mapping, known: tuple[str, ...]) -> None:
+    """UserError where a class of another kind belongs to a file."""
+    name = unigram_rules.class_of(config, "")
+    if name not in known:
+        raise UserError(
+            f"{path}: wanted a tokenizer of class {known[0]} or one with its "
+            f"rules, found {name} in tokenizer_config.json, which cuts text "
+            "otherwise; give a tokenizer.json"
+        )
 
 
 def _added(numbers: Mapping[str, int], symbols) -> list[dict]:

@@ -62,6 +62,26 @@ def test_a_vocab_json_takes_its_merges_in_order():
     assert added["<mask>"]["lstrip"] and not added["<s>"]["lstrip"]
 
 
+@pytest.mark.parametrize(
+    "path, known, other",
+    [
+        ("vocab.txt", "DistilBertTokenizerFast", "BertJapaneseTokenizer"),
+        ("vocab.txt", "PreTrainedTokenizerFast", "KoBertTokenizer"),
+        ("vocab.json", "RobertaTokenizer", "HerbertTokenizerFast"),
+        ("vocab.json", "TokenizersBackend", "CTRLTokenizer"),
+    ],
+)
+def test_a_class_with_other_rules_is_refused(path, known, other):
+    """Its words are other ones: MeCab's, or those with `</w>` at their end."""
+    bpe = path.endswith(".json")
+    content = json.dumps(NUMBERS).encode() if bpe else text(PIECES)
+    merges = b"a b\n" if bpe else None
+    released.as_json(path, content, {"tokenizer_class": known}, merges)
+    name = other.removesuffix("Fast")
+    with pytest.raises(UserError, match=f"{path}: .*found {name} in tokenizer"):
+        released.as_json(path, content, {"tokenizer_class": other}, merges)
+
+
 def test_declared_tokens_come_before_known_ones():
     rows = {"6": {"content": "<m>", "rstrip": True}, "2": {"content": "c"}}
     config = {"added_tokens_decoder": rows, "add_prefix_space": True}
