@@ -3,8 +3,8 @@
 from common.errors import UserError
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.text.released import bpe_file
 from data.text.released.released_tokenizer import ReleasedTokenizer
+from data.text.released.word_cache import rule_parts
 from data.text.tokenizer import Tokenizer
 
 AnyTokenizer = Tokenizer | ReleasedTokenizer
@@ -57,7 +57,7 @@ def _graph_module(offline: ReleasedTokenizer):
         from data.text.graph import wordpiece
 
         return wordpiece
-    if kind == "BPE" and bpe_file.is_of_bytes(offline.rules):
+    if kind == "BPE" and _begins_with_bytes(offline.rules):
         from data.text.graph import bpe
 
         return bpe
@@ -74,3 +74,9 @@ def _graph_module(offline: ReleasedTokenizer):
         f"WordPiece or BPE, this file's model is {kind}; leave the export out "
         "and predict with --do_predict"
     )
+
+
+def _begins_with_bytes(rules: dict) -> bool:
+    """Whether a BPE merges bytes, not characters."""
+    rows = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
+    return any(row.get("type") == "ByteLevel" for row in rows)

@@ -55,12 +55,6 @@ def parse(offline: ReleasedTokenizer) -> BpeFile:
     )
 
 
-def is_of_bytes(rules: dict) -> bool:
-    """Whether a BPE begins with bytes, not with characters."""
-    rows = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
-    return any(row.get("type") == "ByteLevel" for row in rows)
-
-
 def check_model(model: dict, path: str, *refused: str) -> None:
     """UserError where a BPE has one of some rules."""
     for name in refused:

@@ -61,7 +61,7 @@ KNOWN = set(
     "DaskRunner DirectRunner EPYC FDFA GPT GeGLU GermEval HDF5 IMDB LangChain MiniLM "
     "MinHash ModernBERT NVIDIA NewsQA NumPy ONNX OpenAI PyTorch RoBERTa SARA "
     "SavedModel SciPy SentencePiece SignatureDef StableHLO TensorBoard "
-    "TensorFlow TFRecord WikiExtractor WikiText WordPiece XL XLNet".split()
+    "TensorFlow TFRecord WikiExtractor WikiText WordPiece XL XLM XLNet".split()
 )
 # Of the text around: flags, files, placeholders, names in Python.
 WORDS = set(

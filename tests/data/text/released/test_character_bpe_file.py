@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from data.text import opening
-from data.text.released import bpe_file, character_bpe_file
+from data.text.released import character_bpe_file
 from data.text.released.marked_file import Marks
 from tests.helpers import released
 
@@ -13,7 +13,6 @@ pytest.importorskip("tokenizers")
 
 def test_the_normalizer_may_have_made_the_marks(tmp_path):
     offline = opening.open_tokenizer(released.character_bpe(tmp_path))
-    assert not bpe_file.is_of_bytes(offline.rules)
     file = character_bpe_file.parse(offline)
     assert file.marked.marks == Marks(False, "never", False)
     assert file.characters["e"] == offline.package.token_to_id("e")
