@@ -10,7 +10,8 @@ from common.errors import UserError
 from common.weights.weights_line import BEST
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore, weights
-from training.checkpointing.checkpoints import PREFIX, remove
+from training.checkpointing import saving
+from training.checkpointing.checkpoints import PREFIX
 
 OLD_BEST = "best.old"
 
@@ -100,12 +101,17 @@ class BestCheckpoint:
     def _write(self, step: int) -> None:
         tf.io.gfile.makedirs(self.directory)
         path = os.path.join(self.directory, f"{PREFIX}-{step}")
-        self._checkpoint.write(path)
-        checkpoint_folder.publish(self.directory, [path])
+        try:
+            self._checkpoint.write(path)
+            checkpoint_folder.publish(self.directory, [path])
+        except (tf.errors.OpError, OSError) as e:
+            run = os.path.dirname(self.directory)
+            of_run = checkpoint_folder.whole(run, PREFIX)
+            raise saving.failed(path, (of_run or [None])[-1], e) from e
         start = os.path.join(self.directory, PREFIX + "-")
         for old in files.beginning_with(start):
             if not old.startswith((path + ".", path + "_")):
-                remove(old)
+                saving.remove(old)
 
 
 def begin_anew(state) -> list[str]:
@@ -133,7 +139,7 @@ def begin_anew(state) -> list[str]:
     if kept is None:
         return []
     old = os.path.join(options.model_dir, OLD_BEST)
-    remove(old)
+    saving.remove(old)
     tf.io.gfile.rename(folder, old)
     return [
         f"note: {folder} is of an earlier run, whose other checkpoints are "

@@ -4,7 +4,6 @@ Checkpoints are atomic and rotating. The chief writes; the rows of the
 recurrent memory every process does that has them.
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -19,7 +18,7 @@ from common.errors import UserError
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import hf_files, native, restore, weights
 from modeling.encoders import registry
-from training.checkpointing import memory_files
+from training.checkpointing import memory_files, saving
 from training.checkpointing.background import Background
 from training.checkpointing.host_copy import host_copy
 from training.objectives.contract import Objective
@@ -98,7 +97,7 @@ class RunCheckpoints:
             LookupError,
             OSError,
         ) as e:
-            text = _shorten(e)
+            text = saving.shorten(e)
             raise UserError(
                 f"{path} does not fit this run or is damaged ({text}); use the "
                 "flags it was made with, or another --model_dir; older "
@@ -179,15 +178,8 @@ class RunCheckpoints:
             source.write(path)
             self._publish(path)
         except (tf.errors.OpError, OSError) as e:
-            if self._chief:
-                for sign in "._":
-                    _remove_all(path + sign)
             self._newest = before
-            kept = f"{before} is intact" if before else "none was saved before"
-            raise UserError(
-                f"saving {path} failed ({_shorten(e)}); {kept}; free some "
-                "space and start the same command again"
-            ) from e
+            raise saving.failed(path, before, e, remove=self._chief) from e
 
     def _publish(self, path: str) -> None:
         """From here on `path` is the newest; the oldest are removed."""
@@ -200,7 +192,7 @@ class RunCheckpoints:
         for name, step, old in self._files():
             # A faster process may have begun with the rows of the next one.
             if name not in names and step <= newest:
-                remove(old)
+                saving.remove(old)
 
     def _remove_unfinished(self) -> None:
         """Deletes what a killed process left of the save it was making.
@@ -208,7 +200,7 @@ class RunCheckpoints:
         What else is not whole stays until a save of its step or a later one:
         the user may put back what is missing.
         """
-        _remove_all(os.path.join(self.model_dir, ".checkpoint.tmp-"))
+        saving.remove_all(os.path.join(self.model_dir, ".checkpoint.tmp-"))
         gone = checkpoint_folder.unfinished(self.model_dir, PREFIX)
         there = list(self._files())
         weights = {
@@ -216,7 +208,7 @@ class RunCheckpoints:
         }
         for name, _, path in there:
             if name in gone or name not in weights:
-                remove(path)
+                saving.remove(path)
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
         """(name of the checkpoint, its step, path) of everything of one."""
@@ -299,22 +291,3 @@ def restore_weights(strategy, model, path, require: str) -> None:
     """Weights from any checkpoint that `modeling.checkpoints` reads."""
     with strategy.scope():
         restore.restore(model, path, require=require)
-
-
-def _remove_all(prefix: str) -> None:
-    for path in files.beginning_with(prefix):
-        remove(path)
-
-
-def remove(path: str) -> None:
-    """Deletes a file or a folder that may be gone already."""
-    with contextlib.suppress(tf.errors.OpError):
-        if tf.io.gfile.isdir(path):
-            tf.io.gfile.rmtree(path)
-        else:
-            tf.io.gfile.remove(path)
-
-
-def _shorten(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return text[0][:200] if text else type(error).__name__

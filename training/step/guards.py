@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from training.checkpointing import saving
 from training.checkpointing.run_state import RunState
 
 # What collectives raise when another process is gone.
@@ -56,6 +57,8 @@ def translate_errors(processes: int, checkpoints):
         inner = re.search(r"UserError: (.*)", e.message or "")
         if inner:
             raise UserError(inner[1].strip()) from e
+        if saving.of_disk(e):
+            raise
         if isinstance(e, tf.errors.ResourceExhaustedError):
             raise UserError(
                 "out of memory: take a smaller --train_batch_size with "

@@ -1,7 +1,9 @@
 """The best weights: which are kept, over restarts, and what a new run moves."""
 
+import contextlib
 import json
 import os
+import resource
 import types
 
 import pytest
@@ -36,6 +38,33 @@ def test_the_best_one_is_kept_over_restarts(tmp_path):
     assert one == other  # as without the restart
     with pytest.raises(UserError, match="best_metric"):
         again.offer({"loss": 1.0}, 40)
+
+
+@contextlib.contextmanager
+def disk_of(limit):
+    """No file may grow beyond `limit` bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_the_best_one_until_now(tmp_path):
+    module = tf.Module()
+    module.w = tf.Variable(tf.fill([5000], 2.0))
+    run = tf.train.Checkpoint(model=module)
+    run.write(str(tmp_path / "model.ckpt-7"))
+    best = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
+    assert best.offer({"f1": 0.5}, 3)
+    before = sorted(os.listdir(tmp_path / "best"))
+    with disk_of(4096):
+        with pytest.raises(UserError) as info:
+            best.offer({"f1": 0.7}, 7)
+    assert f"saving {tmp_path}/best/model.ckpt-7 failed" in str(info.value)
+    assert f"{tmp_path}/model.ckpt-7 is intact" in str(info.value)
+    assert sorted(os.listdir(tmp_path / "best")) == before
 
 
 @pytest.mark.parametrize(

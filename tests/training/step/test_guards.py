@@ -91,6 +91,15 @@ def test_memory_that_is_full_names_flags():
     assert str(found).endswith("(OOM of [9,9])")
 
 
+def test_a_disk_that_is_full_is_no_memory():
+    error = of(
+        tf.errors.ResourceExhaustedError,
+        "{{node x}} /out/train/events.1; No space left on device",
+    )
+    assert translated(error) is error
+    assert translated(error, 2) is error
+
+
 @pytest.mark.parametrize(
     "error",
     [
