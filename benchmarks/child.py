@@ -7,6 +7,7 @@ Reads "step", "profile" and "stop" from standard input, answers in JSON lines.
 Whatever libraries print goes to standard error.
 """
 
+import argparse
 import importlib
 import json
 import os
@@ -14,6 +15,8 @@ import sys
 import time
 
 from benchmarks.systems.workloads import Workload
+
+SPEC = {"module", "options", "workload"}
 
 
 def status_mb(name: str) -> float:
@@ -49,9 +52,29 @@ def described(module) -> dict:
     return module.about() if hasattr(module, "about") else {}
 
 
+def _spec(text: str) -> dict:
+    spec = json.loads(text)
+    if not isinstance(spec, dict) or not SPEC <= set(spec):
+        raise ValueError(text)
+    return spec
+
+
+def _parsed() -> dict:
+    """The one argument."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = ", ".join(sorted(SPEC))
+    parser.add_argument("spec", help=f"an object of JSON with {names}")
+    text = parser.parse_args().spec
+    try:
+        return _spec(text)
+    except ValueError:
+        parser.error(f"wanted an object of JSON with {names}, found {text!r}")
+
+
 def main() -> None:
     """Builds the system, warms it up and serves steps."""
     started = time.perf_counter()
+    spec = _parsed()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -59,7 +82,6 @@ def main() -> None:
         answers.write(json.dumps({"event": event} | fields) + "\n")
         answers.flush()
 
-    spec = json.loads(sys.argv[1])
     try:
         module = importlib.import_module(spec["module"])
         imported, import_mb = time.perf_counter(), status_mb("VmHWM")

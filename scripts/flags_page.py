@@ -4,6 +4,7 @@ python scripts/flags_page.py            # writes the page
 python scripts/flags_page.py --json     # prints the flags per command
 """
 
+import argparse
 import collections
 import json
 import pathlib
@@ -136,7 +137,11 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Writes the page, or prints the listing."""
-    if "--json" in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--json", action="store_true", help="print the flags per command"
+    )
+    if parser.parse_args().json:
         print(json.dumps(listing(), default=str))
         return
     PAGE.write_text(page(), encoding="utf-8")

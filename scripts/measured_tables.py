@@ -10,6 +10,7 @@ they were measured, and since which revision the pages have them.
 whose first cell is A or B; without `of` all of them.
 """
 
+import argparse
 import dataclasses
 import pathlib
 import re
@@ -87,9 +88,14 @@ def read(page: pathlib.Path) -> str:
 
 def main() -> None:
     """Writes the pages, or with --read the files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--read", action="store_true", help="write the files from the pages"
+    )
+    reads = parser.parse_args().read
     FOLDER.mkdir(exist_ok=True)
     for page in pages():
-        if "--read" not in sys.argv[1:]:
+        if not reads:
             page.write_text(written(page), encoding="utf-8")
         elif text := read(page):
             file_of(page).write_text(text, encoding="utf-8")

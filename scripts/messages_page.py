@@ -6,6 +6,7 @@ Messages are those of `UserError` in the code and of `flags.faults`; causes and
 cures of the families are in scripts/messages.toml.
 """
 
+import argparse
 import ast
 import collections
 import functools
@@ -124,6 +125,7 @@ def _system_table() -> str:
 
 def main() -> None:
     """Writes the page."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     PAGE.write_text(page(), encoding="utf-8")
 
 

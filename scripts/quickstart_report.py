@@ -10,14 +10,19 @@ import glob
 import json
 import math
 import os
+import pathlib
 import statistics
+import sys
 from typing import Any
 
 from absl import flags
 
-from common import files, summary
-from common.errors import UserError
-from flags import app
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from common import files, summary  # noqa: E402
+from common.errors import UserError  # noqa: E402
+from flags import app  # noqa: E402
 
 FLAGS = flags.FLAGS
 AVERAGED_STEPS = 20

@@ -6,6 +6,7 @@ Tables, code and headings do not count; a span of code is one word. Syllables
 are those of pyphen (requirements-docs.txt).
 """
 
+import argparse
 import pathlib
 import re
 import statistics
@@ -95,8 +96,11 @@ def measures(found: list[list[str]], syllables) -> tuple:
 
 def main() -> None:
     """Prints a row per page and one of all."""
-    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1], "docs").is_dir():
-        sys.exit(f"error: wanted a folder with docs/, found {sys.argv[1:]}")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path, help="has docs/")
+    root = parser.parse_args().folder
+    if not (root / "docs").is_dir():
+        parser.error(f"wanted a folder with docs/, found {root}")
     try:
         import pyphen
     except ImportError as e:
@@ -110,7 +114,6 @@ def main() -> None:
     def syllables(word: str) -> int:
         return len(split.inserted(word).split("-"))
 
-    root = pathlib.Path(sys.argv[1])
     print("page\tsentences\tmedian\tover 30 words\tlongest\tFlesch")
     every = []
     for path in pages(root):

@@ -8,6 +8,7 @@ broken. The others begin at a file that the commit draws, so that another commit
 what this one leaves out, however much changed.
 """
 
+import argparse
 import itertools
 import pathlib
 import re
@@ -82,6 +83,7 @@ def changed_files() -> list[str]:
 
 def main() -> None:
     """Prints the parts."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     slow = slow_files()
     turn = zlib.crc32(_git("rev-parse", "HEAD").encode())
     for part in parts(slow, affected(slow, changed_files()), turn):

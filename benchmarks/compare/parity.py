@@ -7,6 +7,7 @@ with memory, permutation mask and targets; we read its folder and answer the
 same. Prints one JSON line with the largest differences.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -51,17 +52,19 @@ def ours(folder: str, memory: np.ndarray):
 
 def main() -> None:
     """Compares and prints."""
-    if len(sys.argv) != 2 or not os.access(sys.argv[1], os.X_OK):
-        sys.exit(
-            "error: wanted the Python of an environment with "
-            f"requirements-bench.txt, found {sys.argv[1:]}"
-        )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    wanted = "the Python of an environment with requirements-bench.txt"
+    parser.add_argument("python", help=wanted)
+    python = parser.parse_args().python
+    if not os.path.isfile(python) or not os.access(python, os.X_OK):
+        parser.error(f"wanted {wanted}, found {python}")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.argv[1], "-m", "benchmarks.systems.torch_reference", folder],
-            check=True,
+        peer = subprocess.run(
+            [python, "-m", "benchmarks.systems.torch_reference", folder],
             stdout=sys.stderr,
         )
+        if peer.returncode:
+            sys.exit(f"error: {python} made no outputs: its line is above")
         theirs = np.load(os.path.join(folder, "outputs.npz"))
         logits, memory = ours(folder, theirs["memory"])
     print(

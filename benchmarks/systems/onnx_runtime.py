@@ -5,6 +5,7 @@ in the memory that is measured. Runs in an environment of
 `requirements-bench.txt`; imports no TensorFlow.
 """
 
+import argparse
 import dataclasses
 import json
 import os
@@ -106,6 +107,15 @@ def export(workload: Workload, path: str, int8: bool) -> None:
         quantize_dynamic(plain, path, weight_type=QuantType.QInt8)
 
 
+def main() -> None:
+    """What `build` starts in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workload", type=json.loads, help="its fields, JSON")
+    parser.add_argument("path", help="receives the graph")
+    parser.add_argument("kind", choices=("float32", "int8"))
+    given = parser.parse_args()
+    export(Workload(**given.workload), given.path, given.kind == "int8")
+
+
 if __name__ == "__main__":
-    _spec, _path, _kind = sys.argv[1:]
-    export(Workload(**json.loads(_spec)), _path, _kind == "int8")
+    main()

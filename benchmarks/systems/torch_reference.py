@@ -6,21 +6,30 @@ Runs in an environment of requirements-bench.txt; writes the model's folder and
 `outputs.npz` into FOLDER.
 """
 
+import argparse
 import os
 import sys
 
 import numpy as np
-import torch
-import transformers
 
 from benchmarks.compare.parity_sizes import PARITY
 from benchmarks.systems import workloads
-from benchmarks.systems.torch import config
 
 
 def main() -> None:
     """Saves a model and what it answers."""
-    folder = sys.argv[1]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="receives model and outputs.npz")
+    folder = parser.parse_args().folder
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        sys.exit(
+            f"error: wanted an environment of requirements-bench.txt, found {e}"
+        )
+    from benchmarks.systems.torch import config
+
     torch.manual_seed(PARITY.seed)
     model = transformers.XLNetLMHeadModel(config(PARITY, True)).eval()
     with torch.no_grad():

@@ -6,6 +6,7 @@ One palette, light and dark (the reader's system decides). A diagram is boxes in
 a grid and arrows between them, or a mask: rows that see columns.
 """
 
+import argparse
 import pathlib
 import tomllib
 from xml.sax.saxutils import escape
@@ -38,6 +39,7 @@ STYLE = """
 
 def main() -> None:
     """Writes every diagram."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for name, text in drawn().items():
         (FOLDER / f"{name}.svg").write_text(text, encoding="utf-8")
 

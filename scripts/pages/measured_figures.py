@@ -5,14 +5,19 @@ python -m scripts.pages.measured_figures    # writes docs/figures/small_hours.pn
 The other figures of measurements come from the commands that measure.
 """
 
+import argparse
 import os
 import pathlib
+import sys
 import tempfile
 
-from common import figures
-from scripts.pages import blocks
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+from common import figures  # noqa: E402
+from scripts.pages import blocks  # noqa: E402
+
+DOCS = ROOT / "docs"
 FIGURES = DOCS / "figures"
 COMMAND = "python -m scripts.pages.measured_figures"
 _MARKERS = "os^"
@@ -55,6 +60,7 @@ def draw_small_hours(stem: str) -> list[str]:
 
 def main() -> None:
     """Writes the PNG files of docs/figures."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         drawn = draw_small_hours(os.path.join(folder, "small_hours"))
         for path in map(pathlib.Path, drawn):

@@ -6,6 +6,7 @@ A block of Python is a code cell, a block of bash a `%%bash` cell; blocks whose
 title begins with "not run" become text. What lies between is text.
 """
 
+import argparse
 import json
 import pathlib
 import re
@@ -60,6 +61,7 @@ def notebook(page: str) -> str:
 
 def main() -> None:
     """Writes every notebook."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for page in sorted(FOLDER.glob("*.md")):
         text = notebook(page.read_text(encoding="utf-8"))
         page.with_suffix(".ipynb").write_text(text, encoding="utf-8")

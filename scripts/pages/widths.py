@@ -6,6 +6,7 @@ Chromium shows every page in frames of 1280 and 420 pixels, from a server of
 this machine. Status 1 and a line for each page that has to be moved sideways.
 """
 
+import argparse
 import contextlib
 import functools
 import html
@@ -100,13 +101,16 @@ def measured(site: pathlib.Path) -> list[tuple[str, int, int]]:
 
 def main() -> None:
     """Prints the pages that are too wide."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("site", type=pathlib.Path, help="the built site")
+    site = parser.parse_args().site
     if CHROMIUM is None:
         print("no chromium: the widths of the pages are not measured")
         return
-    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_dir():
-        sys.exit(f"error: wanted the built site's folder, found {sys.argv[1:]}")
+    if not site.is_dir():
+        parser.error(f"wanted the built site's folder, found {site}")
     try:
-        rows = measured(pathlib.Path(sys.argv[1]))
+        rows = measured(site)
     except subprocess.TimeoutExpired:
         print(f"the widths of the pages are not measured: {LIMIT} s were over")
         return

@@ -7,6 +7,7 @@ pip resolves requirements.txt together with the TPU build (nothing is
 installed); the CPU build, whose files lie in the same folder, is left out.
 """
 
+import argparse
 import json
 import pathlib
 import re
@@ -28,6 +29,7 @@ HEADER = """\
 
 def main() -> None:
     """Resolves and prints, sorted by name."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     command = [
         *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet"),
         *("--ignore-installed", "--report=-"),

@@ -9,6 +9,7 @@ alone (the latter registers the SentencePiece op) and none of this project:
 with status 0 when every output agrees, else prints one line per difference.
 """
 
+import argparse
 import sys
 
 import numpy as np
@@ -16,7 +17,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers ops
 
 
-def main(directory: str, requests: str, tolerance: str) -> int:
+def main(directory: str, requests: str, tolerance: float) -> int:
     """Compares all signatures; the number of differences."""
     loaded = tf.saved_model.load(directory)
     with np.load(requests) as arrays:
@@ -45,7 +46,7 @@ def main(directory: str, requests: str, tolerance: str) -> int:
             continue
         for name, value in wanted.items():
             answer = outputs[name].numpy()
-            problem = _difference(_tensor(value), answer, float(tolerance))
+            problem = _difference(_tensor(value), answer, tolerance)
             if problem:
                 problems.append(f"{signature}/{name}: {problem}")
     for problem in problems:
@@ -71,4 +72,8 @@ def _difference(wanted: np.ndarray, found: np.ndarray, tolerance: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(*sys.argv[1:4]) else 0)
+    _parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    _parser.add_argument("directory", help="of the SavedModel")
+    _parser.add_argument("requests", help="REQUESTS.npz, inputs and outputs")
+    _parser.add_argument("tolerance", type=float, help="relative above 1")
+    sys.exit(1 if main(**vars(_parser.parse_args())) else 0)

@@ -31,15 +31,19 @@ def test_wide_pages_are_named(tmp_path, monkeypatch, capsys):
     assert "folder/b.html: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("given", [[], ["--help"]])
-def test_without_a_folder_a_line_says_so(monkeypatch, given):
-    monkeypatch.setattr(sys, "argv", ["widths", *given])
+def test_a_folder_that_is_none_is_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["widths", str(tmp_path / "no")])
     monkeypatch.setattr(widths, "CHROMIUM", "chromium")
-    with pytest.raises(SystemExit, match="wanted the built site's folder"):
+    with pytest.raises(SystemExit, match="2"):
         widths.main()
+    said = capsys.readouterr().err
+    assert said.endswith(
+        f"wanted the built site's folder, found {tmp_path}/no\n"
+    )
 
 
 def test_without_a_browser_a_line_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["widths", "build/site"])
     monkeypatch.setattr(widths, "CHROMIUM", None)
     widths.main()
     assert capsys.readouterr().out.startswith("no chromium: ")

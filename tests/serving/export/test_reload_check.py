@@ -34,7 +34,7 @@ def export(tmp_path_factory):
     return str(folder)
 
 
-def check(export, path, arrays, tolerance="1e-3"):
+def check(export, path, arrays, tolerance=1e-3):
     np.savez(path / "requests.npz", **arrays)
     return reload_check.main(export, str(path / "requests.npz"), tolerance)
 
