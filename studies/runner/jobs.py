@@ -3,8 +3,8 @@
 A job is a list of commands; what its last one leaves is read into the job's
 `result.json`, so that the same list of jobs, started again, does what is
 missing. A command that fails is a line of the table and is tried again by the
-next start; whoever is killed takes the running command along, and SIGTERM
-reaches it first, so that what trains can save. Small models leave cores idle:
+next start; whoever is killed takes the running command along, and SIGTERM, Ctrl-C
+or SIGHUP reach it first, so that what trains can save. Small models leave cores idle:
 several workers, each on its share of the cores, do more.
 """
 
@@ -131,9 +131,9 @@ class Jobs:
         """Runs a job unless it is done, says what came of it and keeps it.
 
         Raises:
-          UserError: SIGTERM came.
+          UserError, KeyboardInterrupt: it was told to stop.
         """
-        with processes.RUNNING.until_sigterm():
+        with processes.RUNNING.until_told():
             return self.do_on(job, self._shares[0])
 
     def do_all(self, jobs: Iterable[Job]) -> None:
@@ -143,12 +143,12 @@ class Jobs:
         not run where `a` was not.
 
         Raises:
-          UserError: SIGTERM came.
+          UserError, KeyboardInterrupt: it was told to stop.
         """
         waiting, running = list(jobs), {}
         free, workers = list(self._shares), len(self._shares)
         with (
-            processes.RUNNING.until_sigterm(),
+            processes.RUNNING.until_told(),
             concurrent.futures.ThreadPoolExecutor(workers) as pool,
         ):
             while running or (
@@ -182,7 +182,7 @@ class Jobs:
         What earlier starts did of later parts is in the results, too.
 
         Raises:
-          UserError: SIGTERM came.
+          UserError, KeyboardInterrupt: it was told to stop.
         """
         ordered = sorted(jobs, key=lambda job: job.turn)
         by_turn = itertools.groupby(ordered, lambda job: job.turn[0])

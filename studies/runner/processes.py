@@ -9,21 +9,28 @@ import threading
 from collections.abc import Iterator
 
 from common.errors import UserError
+from common.process import hangup
 
 # Only Linux has it. Looked up here: a child that was forked must not.
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
 class Commands:
-    """The commands that run now, and whether SIGTERM came.
+    """The commands that run now, and whether they were told to stop.
 
     Attributes:
-      stopped: it came; nothing new begins.
+      stopped: SIGTERM, Ctrl-C or the end of the terminal came; nothing new
+        begins.
     """
 
     def __init__(self):
         self.stopped = threading.Event()
+        self._signal: signal.Signals | None = None
+        self._terminals: list[int] = []
         self._processes: set[subprocess.Popen] = set()
 
     def run(self, words: list[str], **how) -> tuple[int, float | None]:
@@ -41,30 +48,46 @@ class Commands:
                 self._processes.discard(process)
 
     @contextlib.contextmanager
-    def until_sigterm(self) -> Iterator[None]:
-        """SIGTERM ends the commands, and this one when they have saved.
+    def until_told(self) -> Iterator[None]:
+        """A signal ends the commands, and this one when they have saved.
+
+        In a terminal Ctrl-C reaches the commands, too; elsewhere this process
+        alone. A second signal kills them.
 
         Raises:
-          UserError: it came.
+          UserError: SIGTERM or SIGHUP came.
+          KeyboardInterrupt: Ctrl-C came.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        old = signal.signal(signal.SIGTERM, self._stop)
+        self._terminals = hangup.terminals()
+        old = {
+            number: signal.signal(number, self._stop)
+            for number in _STOPPING
+            if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
+        }
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, old)
-            stopped = self.stopped.is_set()
+            for number, handler in old.items():
+                signal.signal(number, handler)
+            came, self._signal = self._signal, None
             self.stopped.clear()
-        if stopped:
-            raise UserError("stopped by SIGTERM; the same command resumes")
+        if came == signal.SIGINT:
+            raise KeyboardInterrupt
+        if came:
+            raise UserError(f"stopped by {came.name}; the same command resumes")
 
     def _stop(self, number, frame) -> None:
-        del number, frame
+        del frame
+        if number == signal.SIGHUP:
+            hangup.let_go(self._terminals)
+        again = self.stopped.is_set()
+        self._signal = self._signal or signal.Signals(number)
         self.stopped.set()
         for process in list(self._processes):
-            process.terminate()
+            process.kill() if again else process.terminate()
 
 
 RUNNING = Commands()

@@ -77,8 +77,18 @@ def test_the_cpu_seconds_of_a_process_that_is_gone():
     assert processes.cpu_seconds(process.pid) is None
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
+@pytest.mark.parametrize(
+    "workers, number, status",
+    [
+        (1, signal.SIGTERM, 1),
+        (2, signal.SIGTERM, 1),
+        (2, signal.SIGHUP, 1),
+        (2, signal.SIGINT, 130),
+    ],
+)
+def test_a_signal_lets_what_runs_save_and_begins_nothing(
+    tmp_path, workers, number, status
+):
     """The next start goes on; a command that ends well at SIGTERM is not done."""
     code = (
         "import os, signal, sys, time; home = sys.argv[1];"
@@ -91,13 +101,16 @@ def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
         "while True: time.sleep(0.05)"
     )
     program = (
-        "import sys; from studies.runner import jobs; from common.errors import "
-        "UserError; out, code, workers = sys.argv[1:];"
+        "import signal, sys; from studies.runner import jobs;"
+        "from common.errors import UserError;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); out, code, workers = sys.argv[1:];"
         "runner = jobs.Jobs(out, workers=int(workers));"
         "listed = [jobs.Job(n, (('-S', '-c', code, runner.path('at', n)),)) "
         "for n in 'abc']\n"
         "try: runner.do_all(listed)\n"
-        "except UserError as e: sys.exit(f'said: {e}')"
+        "except UserError as e: sys.exit(f'said: {e}')\n"
+        "except KeyboardInterrupt: print('said: stopped by SIGINT'); sys.exit(130)"
     )
     if workers > len(processes.cores()):
         pytest.skip("one core")
@@ -115,10 +128,11 @@ def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
     while not all((tmp_path / "at" / n / "up").exists() for n in names):
         assert runner.poll() is None
         time.sleep(0.02)
-    runner.send_signal(signal.SIGTERM)
+    runner.send_signal(number)
     said = runner.communicate(timeout=60)[0].decode()
-    assert runner.returncode == 1, said
-    assert "said: stopped by SIGTERM; the same command resumes" in said
+    assert runner.returncode == status, said
+    assert f"said: stopped by {number.name}" in said
+    assert ("; the same command resumes" in said) == (status == 1)
     saved = {p.parent.name for p in tmp_path.glob("at/*/saved")}
     assert saved == set(names) and done() == set()
     # The rest is never told to stop: let it find what it waits for.
@@ -128,3 +142,27 @@ def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
     again = start()
     said = again.communicate(timeout=60)[0].decode()
     assert again.returncode == 0 and done() == set("abc"), said
+
+
+def test_a_second_signal_ends_what_does_not_save(tmp_path):
+    code = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "open(sys.argv[1], 'w').close(); time.sleep(600)"
+    )
+    program = (
+        "import sys; from studies.runner import jobs;"
+        "from common.errors import UserError; out, code = sys.argv[1:];"
+        "job = jobs.Job('a', (('-S', '-c', code, f'{out}/up'),))\n"
+        "try: jobs.Jobs(out).do_all([job])\n"
+        "except UserError as e: sys.exit(f'said: {e}')"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), code]
+    runner = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+    while not (tmp_path / "up").exists():
+        assert runner.poll() is None
+        time.sleep(0.02)
+    runner.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        runner.wait(0.5)
+    runner.send_signal(signal.SIGTERM)
+    assert b"said: stopped by SIGTERM" in runner.communicate(timeout=60)[1]
