@@ -17,6 +17,7 @@ from benchmarks.compare.harness import System
 from benchmarks.compare.suites import GARDEN, OURS
 from benchmarks.systems.workloads import Workload
 from common import files
+from common.process import last_line
 from flags.bench_flags import BenchOptions
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -154,7 +155,7 @@ def _apart(module: str, arguments: list[str]) -> Rows:
     name = module.split(".")[-1]
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        last = (done.stderr.splitlines() or ["no message"])[-1]
+        last = last_line.of(done.returncode, done.stderr)
         yield name, f"failed: {last}", [{"benchmark": name, "error": last}]
         return
     row = {"benchmark": name} | json.loads(lines[-1])

@@ -20,6 +20,7 @@ from importlib import metadata
 from typing import Any
 
 from common.errors import UserError
+from common.process import last_line
 
 # No search for a TPU, its metadata server or its neighbours.
 ENVIRONMENT = {
@@ -193,7 +194,7 @@ def compile_apart(hlo: bytes, topology: str) -> Compiled:
         )
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        last = (done.stderr.splitlines() or ["no message"])[-1]
+        last = last_line.of(done.returncode, done.stderr)
         raise CompileError(
             f"the compiler's process ended with {done.returncode}: {last}"
         )

@@ -27,6 +27,7 @@ from common import files, locks
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.heads import get
+from common.process import last_line
 from common.vocabularies import vocabulary
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.checkpoints import restore
@@ -375,6 +376,11 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
         # Away from the project, so that none of it can be imported.
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, check=False
+        )
+    if done.returncode < 0:
+        how = last_line.of(done.returncode, done.stdout + done.stderr)
+        raise UserError(
+            f"{directory}: nothing was exported: its check was {how}"
         )
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()

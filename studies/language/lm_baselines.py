@@ -36,6 +36,7 @@ from absl import flags
 
 from common import files, locks
 from common.errors import UserError
+from common.process import last_line
 from data.language_modeling import build
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import LMDataOptions
@@ -231,8 +232,7 @@ def run(words: list, log: str) -> str:
         f.seek(start)
         said = f.read()
     if code:
-        last = (said.strip().splitlines() or ["nothing"])[-1]
-        raise UserError(f"{log}: {last}")
+        raise UserError(f"{log}: {last_line.of(code, said)}")
     return said
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from common import files
 from common.errors import UserError
+from common.process import last_line
 from studies.runner import processes
 from studies.runner.speeds import CPU, WALL, Speed, measured
 
@@ -336,6 +337,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     cpu: float | None = before
     for command in job.commands:
         with open(log, "ab") as f:
+            start = f.tell()  # behind what earlier ones said
             status, used = processes.RUNNING.run(
                 [sys.executable, *command],
                 stdout=f,
@@ -346,9 +348,8 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         if processes.RUNNING.stopped.is_set():
             return _failed(home, attempt, "stopped")
         if status:
-            with open(log, encoding="utf-8", errors="replace") as f:
-                lines = f.read().strip().splitlines() or ["no message"]
-            return _failed(home, attempt, lines[-1])
+            said = files.read_bytes(log)[start:].decode(errors="replace")
+            return _failed(home, attempt, last_line.of(status, said))
     result = {WALL: before + time.time() - began}
     result |= {} if cpu is None else {CPU: cpu}
     for label, (source, name) in job.reads.items():

@@ -259,3 +259,17 @@ def test_rows_have_room_for_a_piece(head, length, least, data):
         exporter.export_model("out", None, spec, "spiece.model")
     whole = dataclasses.replace(spec, max_seq_length=least)
     exporter._check_room(whole)
+
+
+def test_a_check_that_is_killed_says_nothing_of_differences(
+    tmp_path, monkeypatch
+):
+    killer = tmp_path / "killer.py"
+    killer.write_text("import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(exporter, "_RELOAD_CHECK", str(killer))
+    with pytest.raises(UserError) as info:
+        exporter._check_reload("/x/1", {"in": {}, "out": {}}, "float32")
+    assert str(info.value) == (
+        "/x/1: nothing was exported: its check was ended by SIGKILL (out of "
+        "memory?), its last line: no message"
+    )

@@ -27,6 +27,10 @@ def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
     assert count.read_text() == "x"
     bad = Job("bad", (("-c", "import sys; sys.exit('no such thing')"),))
     assert jobs.run_job(bad, str(tmp_path)) == {"error": "no such thing"}
+    silent = Job("bad", (("-c", "import os; os.kill(os.getpid(), 9)"),))
+    (tmp_path / "bad" / jobs.ATTEMPT).unlink()
+    line = "ended by SIGKILL (out of memory?), its last line: no message"
+    assert jobs.run_job(silent, str(tmp_path)) == {"error": line}
     assert not (tmp_path / "bad" / jobs.RESULT).exists()
     # It ended well and left nothing: a line, too.
     for name, path in (("recall", str(made)), ("f1", str(tmp_path / "no"))):
