@@ -1,13 +1,16 @@
 """Worker processes that end with their parent.
 
 After `kill -9` of the parent, the workers of a process pool live on and keep
-writing. Here each worker watches its parent and exits when it is gone.
+writing. Here each worker watches its parent and exits when it is gone. Ctrl-C is
+the parent's, who ends what the workers do.
 """
 
 import concurrent.futures
+import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,36 +19,60 @@ from typing import Any
 from common.errors import UserError
 
 _WATCH_SECONDS = 0.2
-_state = {}
+_SPAWN = multiprocessing.get_context("spawn")
+_state: dict[str, Any] = {}
 
 
-def _watch(parent: int) -> None:
+def _watch(parent: int, stop: Any) -> None:
+    interrupted = False
     while os.getppid() == parent:
+        if stop and not interrupted and stop.is_set() and "item" in _state:
+            interrupted = True
+            os.kill(os.getpid(), signal.SIGUSR1)
         time.sleep(_WATCH_SECONDS)
     os._exit(1)
 
 
-def _start(parent: int, make: Callable, arguments: tuple) -> None:
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    _state["call"] = make(*arguments)
+def _start(parent: int, make: Callable, arguments: tuple, stop: Any) -> None:
+    if stop:  # what is open is removed, as after Ctrl-C
+        signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    threading.Thread(target=_watch, args=(parent, stop), daemon=True).start()
+    _state["call"], _state["stop"] = make(*arguments), stop
 
 
 def _call(item):
-    return _state["call"](item)
+    if _state["stop"] and _state["stop"].is_set():
+        raise KeyboardInterrupt
+    _state["item"] = item
+    try:
+        return _state["call"](item)
+    finally:
+        del _state["item"]
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that start in the block never see Ctrl-C; this one, behind it."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
 def open_pool(
-    num_workers: int, make: Callable, arguments: tuple = ()
+    num_workers: int, make: Callable, arguments: tuple = (), stop: Any = None
 ) -> concurrent.futures.ProcessPoolExecutor:
     """Fresh processes that end with this one, each after `make(*arguments)`.
 
-    All are picklable.
+    All are picklable. Once `stop`, an event of `multiprocessing`, is set, their
+    tasks end with KeyboardInterrupt.
     """
     return concurrent.futures.ProcessPoolExecutor(
         num_workers,
-        mp_context=multiprocessing.get_context("spawn"),
+        mp_context=_SPAWN,
         initializer=_start,
-        initargs=(os.getpid(), make, arguments),
+        initargs=(os.getpid(), make, arguments, stop),
     )
 
 
@@ -74,9 +101,11 @@ def run(
         call = make(*arguments) if items else None
         yield from (call(item) for item in items)
         return
-    with open_pool(num_workers, make, arguments) as pool:
+    stop = _SPAWN.Event()
+    with open_pool(num_workers, make, arguments, stop) as pool:
         try:
-            tasks = [pool.submit(_call, item) for item in items]
+            with _without_interrupts():
+                tasks = [pool.submit(_call, item) for item in items]
             wait = iter if ordered else concurrent.futures.as_completed
             for task in wait(tasks):
                 yield task.result()
@@ -86,6 +115,9 @@ def run(
                 f"command again to resume, with a smaller --{flag} if it "
                 "happens again"
             ) from e
+        except (KeyboardInterrupt, GeneratorExit):
+            stop.set()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -76,6 +76,61 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         assert not any(map(alive, children))
 
 
+STOPPED = """
+import signal, sys, time
+from common.process import workers
+
+class Sleep:
+    def __init__(self, seconds):
+        time.sleep(float(seconds))
+
+    def __call__(self, item):
+        print("up", flush=True)
+        try:
+            time.sleep(60)
+        finally:
+            print("cleaned", flush=True)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print("began", flush=True)
+    try:
+        list(workers.run(Sleep, (sys.argv[1],), [1, 2, 3, 4, 5, 6], 2))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [False, True], ids=["parent", "terminal"])
+@pytest.mark.parametrize("begun", [False, True], ids=["starting", "working"])
+def test_ctrl_c_ends_what_the_workers_do(tmp_path, group, begun):
+    """In a few seconds, without a stack trace of a worker, and cleaned up."""
+    script = tmp_path / "stopped.py"
+    script.write_text(STOPPED)
+    with subprocess.Popen(
+        [sys.executable, str(script), "0" if begun else "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+    ) as parent:
+        for line in ["began", "up", "up"] if begun else ["began"]:
+            assert parent.stdout.readline() == f"{line}\n"
+        if not begun:
+            time.sleep(0.5)
+        start = time.monotonic()
+        if group:
+            os.killpg(parent.pid, signal.SIGINT)
+        else:
+            parent.send_signal(signal.SIGINT)
+        said, errors = parent.communicate(timeout=50)
+        assert time.monotonic() - start < 40
+    assert errors == "" and said.endswith("interrupted\n")
+    assert said.count("cleaned") == (2 if begun else 0)
+
+
 def task_children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as f:
         return [int(x) for x in f.read().split()]
