@@ -17,6 +17,7 @@ from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command resumes or starts over"
+_REQUIRED = "must have a value other than None"  # absl's of such flags
 _TEXTS = ("text", "prompt")  # flags whose value may begin like a path
 
 
@@ -39,6 +40,7 @@ def run(main: Callable[[], None]) -> None:
             standard_logging.getLogger("tensorflow").addFilter(_is_news)
         try:
             _check_home()
+            _check_empty()
             _check_tpu()
             hub_flags.make_local()
             with clock.command():
@@ -98,6 +100,22 @@ def _check_home() -> None:
                     f"--{name}: wanted a path, found {part}: the shell does "
                     f'not expand ~ behind =, give "$HOME"{part[1:]}'
                 )
+
+
+def _check_empty() -> None:
+    """UserError: a flag that must be given is an empty text.
+
+    `--output_dir="$OUT"` without OUT would write where the command runs.
+    """
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        if name in _TEXTS or flag.value != "":
+            continue
+        if any(_REQUIRED in (v.message or "") for v in flag.validators):
+            raise UserError(
+                f"--{name}: wanted a value, found an empty text; a variable of "
+                "the shell may not be set"
+            )
 
 
 def _check_tpu() -> None:

@@ -142,6 +142,25 @@ def test_a_home_that_the_shell_left_is_refused():
     assert run("--input_glob=./~/b", "--model_prefix=b~/c").returncode == 0
 
 
+def test_an_empty_value_of_a_flag_that_must_be_given_is_refused(monkeypatch):
+    """`--model_prefix=` wrote `.model` where the command ran."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("prefix", None, "", required=True, flag_values=values)
+    flags.DEFINE_string("text", None, "", required=True, flag_values=values)
+    flags.DEFINE_string("more", "", "", flag_values=values)
+    flags.DEFINE_string("other", None, "", flag_values=values)
+    monkeypatch.setattr(app.flags, "FLAGS", values)
+    values(["command", "--prefix=a", "--text=", "--more=", "--other="])
+    app._check_empty()
+    values(["command", "--prefix="])
+    with pytest.raises(UserError) as info:
+        app._check_empty()
+    assert str(info.value) == (
+        "--prefix: wanted a value, found an empty text; a variable of the shell "
+        "may not be set"
+    )
+
+
 def test_a_text_may_begin_like_a_path(monkeypatch):
     values = flags.FlagValues()
     flags.DEFINE_multi_string("text", [], "", flag_values=values)
