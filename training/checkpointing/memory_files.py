@@ -24,9 +24,11 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import native
 
 INDEX = "index.json"
+_SUFFIX = ".memory"
 _FORMAT = 1
 _LENGTH = np.dtype("<i4")
 
@@ -51,10 +53,15 @@ class HostRows:
 
 def folder_of(path: str) -> str:
     """Where the memory of a checkpoint is."""
-    return path + ".memory"
+    return path + _SUFFIX
 
 
 # --- Writing -------------------------------------------------------------------
+
+
+def _step_of(folder: str) -> int:
+    """Of its checkpoint; -1 where it has no number."""
+    return checkpoint_folder.step_of(folder.removesuffix(_SUFFIX))
 
 
 def write(folder: str, rows: HostRows) -> None:
@@ -104,6 +111,7 @@ def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
             return False
         pause = min(1.0, 2 * pause)
     index = parts[0] | {"format": _FORMAT, "rows": count, "files": entries}
+    index["step"] = _step_of(folder)
     files.write_json(os.path.join(folder, INDEX), index)
     for entry in entries:
         files.remove(os.path.join(folder, entry["name"] + ".json"))
@@ -126,6 +134,9 @@ class SavedMemory:
         try:
             if index["format"] != _FORMAT:
                 raise ValueError(f"format {index['format']}")
+            step, own = index.get("step", -1), _step_of(self._folder)
+            if -1 not in (step, own) and step != own:
+                raise ValueError(f"it is of step {step}")
             self.rows = int(index["rows"])
             self.shape = tuple(int(n) for n in index["shape"])
             self._dtype = np.dtype(tf.as_dtype(index["dtype"]).as_numpy_dtype)

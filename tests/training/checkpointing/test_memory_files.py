@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import shutil
 import threading
 
 import numpy as np
@@ -107,6 +109,23 @@ def test_damage_is_one_line_that_names_the_file(tmp_path, name, damage):
         memory_files.open_memory(str(tmp_path / "a")).read(np.arange(ROWS))
     assert os.path.join(folder, name) in str(e.value)
     assert "\n" not in str(e.value)
+
+
+def test_memory_of_another_step_is_refused(tmp_path):
+    """It has the same shape: the run would go on with older rows."""
+    folder = save(tmp_path / "model.ckpt-2", [range(ROWS)])
+    for name in ("model.ckpt-3", "kept"):
+        shutil.copytree(folder, memory_files.folder_of(str(tmp_path / name)))
+    with pytest.raises(UserError, match="it is of step 2.*--reset_memory"):
+        memory_files.open_memory(str(tmp_path / "model.ckpt-3"))
+    # A checkpoint under another name, and an index of an earlier version.
+    assert memory_files.open_memory(str(tmp_path / "kept")).rows == ROWS
+    index = pathlib.Path(folder, "index.json")
+    value = json.loads(index.read_text())
+    del value["step"]
+    copy = tmp_path / "model.ckpt-3.memory" / "index.json"
+    copy.write_text(json.dumps(value))
+    assert memory_files.open_memory(str(tmp_path / "model.ckpt-3")).rows == ROWS
 
 
 def test_memory_inside_of_an_old_checkpoint_is_read(tmp_path):
