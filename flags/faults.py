@@ -39,6 +39,10 @@ SYSTEM = {
     errno.ENFILE: ("too many open files", "close other programs"),
     errno.ENOMEM: ("out of memory", "take a smaller batch, or fewer workers"),
 }
+_DANGLING = (
+    "it is a link to what is not there",
+    "make that or remove the link",
+)
 _DAMAGED = "is damaged or cut off"
 _COPY = "copy or make it again"
 # Modules whose EOFError says that an archive ends too early.
@@ -94,6 +98,10 @@ def _of_system(error: BaseException) -> str | None:
     if not isinstance(error, OSError) or error.errno not in SYSTEM:
         return None
     what, fix = SYSTEM[error.errno]
+    path = file_of(error)
+    if error.errno == errno.EEXIST and os.path.islink(path):
+        if not os.path.exists(path):
+            what, fix = _DANGLING
     return f"{_named(error)}: {what}; {fix}"
 
 

@@ -4,6 +4,7 @@ import errno
 import gzip
 import io
 import json
+import os
 import pickle
 import zlib
 
@@ -72,6 +73,19 @@ def test_the_surroundings_faults_are_one_line(error, parts):
     assert line and "\n" not in line
     for part in parts:
         assert part in line
+
+
+def test_a_link_to_nothing_is_told_from_what_exists(tmp_path):
+    link = tmp_path / "out"
+    link.symlink_to(tmp_path / "gone")
+    error = raised(lambda: os.makedirs(link, exist_ok=True))
+    assert line_of(error) == (
+        f"{link}: it is a link to what is not there; make that or remove the "
+        "link"
+    )
+    (tmp_path / "gone").touch()
+    error = raised(lambda: os.makedirs(link, exist_ok=True))
+    assert "it exists already" in line_of(error)
 
 
 def test_faults_of_what_is_read_know_their_file():
