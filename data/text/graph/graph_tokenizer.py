@@ -10,6 +10,8 @@ Every table is a constant of the graph, so an exported function depends on no
 file and no Python version.
 """
 
+import unicodedata
+
 import numpy as np
 import sentencepiece
 import tensorflow as tf
@@ -19,6 +21,8 @@ from common.contract.symbols import MASK
 from common.vocabularies.text_settings import TextSettings
 from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import (
+    CODE_POINTS,
+    SURROGATES,
     GraphNormalizer,
     encode,
     expand,
@@ -35,8 +39,6 @@ class GraphTokenizer(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to the offline tokenizer's.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
-    A model file in which "," is unknown may join it with unknown digits; such a
-    piece is not split here.
 
     Args:
       model: bytes of a SentencePiece model file; they become a constant.
@@ -69,6 +71,13 @@ class GraphTokenizer(RawTokenizer):
         )
         rows = []  # one per part: id, characters, offset, total, lone mark
         lengths = []
+        # Where "," is unknown it can stand in one piece with unknown digits,
+        # of which only the text tells whether it is to be split.
+        self._unknown = processor.unk_id()
+        self._by_text = processor.piece_to_id(",") == self._unknown
+        self._digits, self._commas, self._longer = map(
+            tf.constant, _numeric_characters(processor, self._by_text)
+        )
         for i in range(self.vocab_size):
             piece = processor.id_to_piece(i)
             parts = split_piece(processor, piece)
@@ -83,6 +92,10 @@ class GraphTokenizer(RawTokenizer):
                 rows.append(
                     (number, size, offset, sum(sizes), part == WORD_MARK)
                 )
+        # Behind all pieces unknown ones that are split: with the spans of their
+        # text, and with one span where SentencePiece rewrote it.
+        lengths += [2, 2]
+        rows += [(self._unknown, 0, 0, -1, False)] * 4
         columns = np.asarray(rows, np.int32).T
         self._piece_ids, self._piece_sizes = map(tf.constant, columns[:2])
         self._piece_offsets, self._piece_totals = map(tf.constant, columns[2:4])
@@ -96,6 +109,8 @@ class GraphTokenizer(RawTokenizer):
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
+        if self._by_text:
+            return self.tokenize_with_offsets(texts)[0]
         pieces = self._sentencepiece.tokenize(self.normalize(texts))
         _, _, ids, lengths = self._split(pieces)
         return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
@@ -147,6 +162,8 @@ class GraphTokenizer(RawTokenizer):
         pieces, starts, ends = self._sentencepiece.tokenize_with_offsets(
             encode(flat)
         )
+        if self._by_text:
+            pieces = self._with_split(pieces, flat, starts, ends)
         source, slot, ids, lengths = self._split(pieces)
         rows = tf.gather(tf.cast(pieces.value_rowids(), tf.int32), source)
         start, end = self._points_of(
@@ -156,6 +173,8 @@ class GraphTokenizer(RawTokenizer):
             tf.gather(tf.cast(ends.values, tf.int32), source),
         )
         start, end = self._part_of(slot, start, end)
+        if self._by_text:
+            start, end = self._unknown_part(slot, start, end)
         texts_end = tf.strings.length(texts, "UTF8_CHAR")
         after = tf.gather(tf.concat([texts_end, [0]], 0), rows)
         row_ends = tf.gather(tf.cumsum(flat.lengths()), rows)
@@ -166,6 +185,37 @@ class GraphTokenizer(RawTokenizer):
         return tuple(
             tf.RaggedTensor.from_row_lengths(v, lengths, validate=False)
             for v in (ids, first, last)
+        )
+
+    def _with_split(self, pieces, flat, starts, ends) -> tf.RaggedTensor:
+        """Pieces with V or V + 1 for unknown ones that are to be split.
+
+        They end with a digit and a comma.
+        """
+        rows = tf.cast(pieces.value_rowids(), tf.int32)
+        first, last = self._points_of(
+            flat,
+            rows,
+            tf.cast(starts.values, tf.int32),
+            tf.cast(ends.values, tf.int32),
+        )
+        points = tf.concat([flat.points, [0]], 0)
+        comma = tf.gather(points, tf.maximum(last - 1, 0))
+        digit = tf.gather(points, tf.maximum(last - 2, 0))
+        split = tf.equal(pieces.values, self._unknown) & (last - first > 1)
+        split &= _among(comma, self._commas) & _among(digit, self._digits)
+        changes = tf.cumsum(tf.cast(_among(points, self._longer), tf.int32))
+        changes = tf.concat([[0], changes], 0)
+        changes = tf.gather(changes, last) - tf.gather(changes, first)
+        row = self.vocab_size + tf.cast(changes > 0, tf.int32)
+        return pieces.with_values(tf.where(split, row, pieces.values))
+
+    def _unknown_part(self, slot, start, end):
+        """The comma of a split unknown piece, or what stands before it."""
+        slots = tf.size(self._piece_ids)
+        return (
+            tf.where(tf.equal(slot, slots - 3), end - 1, start),
+            tf.where(tf.equal(slot, slots - 4), end - 1, end),
         )
 
     def _points_of(self, flat, rows, start, end):
@@ -198,3 +248,30 @@ class GraphTokenizer(RawTokenizer):
         start, end = tf.where(exact, at, start), tf.where(exact, at + size, end)
         lone = tf.gather(self._piece_lone, slot)
         return start, tf.where(lone, start, tf.maximum(end, start))
+
+
+def _among(points: tf.Tensor, known: tf.Tensor) -> tf.Tensor:
+    """bool [n]: which code points are in a sorted list that is not empty."""
+    at = tf.minimum(tf.searchsorted(known, points), tf.size(known) - 1)
+    return tf.equal(tf.gather(known, at), points)
+
+
+def _numeric_characters(processor, needed: bool) -> tuple[list[int], ...]:
+    """Sorted characters of which SentencePiece's normalisation makes others.
+
+    Those that end with a digit, with a comma, and those that become several.
+    One number of no character in each where they are not `needed`.
+    """
+    digits, commas, longer = [-1], [-1], [-1]
+    for point in range(CODE_POINTS) if needed else ():
+        char = chr(point)
+        stays = unicodedata.normalize("NFKC", char) == char
+        if point in SURROGATES or (
+            stays and char != "," and not char.isdigit()
+        ):
+            continue
+        form = processor.normalize(char).lstrip(WORD_MARK)
+        digits += [point] * form[-1:].isdigit()
+        commas += [point] * form.endswith(",")
+        longer += [point] * (len(form) > 1)
+    return digits, commas, longer

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import random
 
 import pytest
+import sentencepiece
 import tensorflow as tf
 
 from data.text.graph.graph_tokenizer import GraphTokenizer
@@ -110,3 +112,48 @@ def test_offsets_equal_the_offline_tokenizer(
         wanted = offline.encode_with_offsets(text)
         for a, b in zip(got, wanted, strict=True):
             assert a[row] == list(b), ascii(text)
+
+
+@pytest.mark.parametrize("variant", ["cased", "keep_accents"])
+@pytest.mark.parametrize("known", ["", "9 4", ","])
+def test_digits_and_commas_that_no_piece_has(tmp_path, variant, known):
+    """Such vocabularies of a language with digits of its own can be exported."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([f"abc de {known} fgh\u0967 ij"] * 20),
+        model_prefix=str(tmp_path / "spiece"),
+        vocab_size=40,
+        hard_vocab_limit=False,
+        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"],
+        minloglevel=2,
+    )
+    path = tmp_path / "spiece.model"
+    offline = Tokenizer(str(path), VARIANTS[variant])
+    graph = GraphTokenizer(path.read_bytes(), VARIANTS[variant])
+    draw = random.Random(5)
+    parts = [
+        "9,",
+        "\u0967",
+        ",",
+        "z",
+        "a",
+        " ",
+        "\u00bd",
+        "\uff19",
+        "\uff0c",
+        "4",
+    ]
+    texts = ["".join(draw.choices(parts, k=9)) for _ in range(200)]
+    texts += [
+        "",
+        ",",
+        "9,",
+        "x9,",
+        "2,000 in 12,",
+        "\u0967,\u0967",
+        "9,,",
+        " 9,a",
+    ]
+    found = [x.to_list() for x in graph.tokenize_with_offsets(texts)]
+    assert graph.tokenize(texts).to_list() == found[0]
+    for text, *row in zip(texts, *found, strict=True):
+        assert row == list(map(list, offline.encode_with_offsets(text))), text

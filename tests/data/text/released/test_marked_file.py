@@ -25,6 +25,7 @@ def test_steps_in_the_order_of_the_file():
                         "pattern": {"Regex": " {2,}"},
                         "content": " ",
                     },
+                    {"type": "Strip", "strip_left": False, "strip_right": True},
                     {
                         "type": "Replace",
                         "pattern": {"String": "``"},
@@ -37,7 +38,8 @@ def test_steps_in_the_order_of_the_file():
     assert marked_file._steps({"normalizer": rule}, "x") == [
         Step(marked_file.PREPEND),
         Step(marked_file.COMPOSE, rules="NFKC"),
-        Step(marked_file.COLLAPSE),
+        Step(marked_file.COLLAPSE, new=" "),
+        Step(marked_file.STRIP, rules="right"),
         Step(marked_file.REPLACE, "``", '"'),
     ]
 
