@@ -96,6 +96,13 @@ def _jsonl_rows(path, options, bad, need_label):
             bad.report(where, problem)
             continue
         label = value.get(columns.label) if columns.label else None
+        if label is None and need_label and options.head == "multi_label":
+            bad.report(
+                where,
+                f"wanted labels under {columns.label!r}, found none; [] is a "
+                "row without any",
+            )
+            continue
         label, problem = _json_label(
             _agreed(columns.label, label), options.head
         )

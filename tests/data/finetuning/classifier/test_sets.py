@@ -41,7 +41,7 @@ def test_a_file_without_labels_says_why(tmp_path):
         UserError, match=r"labels \(.*l:1: a list .*--multi_lab"
     ):
         build("jsonl", tmp_path)
-    path.write_text('{"text": "a", "label": null}\n')
+    path.write_text('{"text": "a", "label": []}\n')
     with pytest.raises(
         UserError, match=r"has no labels \(all are empty\); che"
     ):

@@ -77,6 +77,17 @@ def test_jsonl_lists_of_labels(tmp_path):
     assert [e.label for e in examples] == [("p", "2"), ()]
 
 
+@pytest.mark.parametrize("row", [{"text": "c"}, {"text": "c", "labels": None}])
+def test_no_list_is_not_an_empty_one(tmp_path, row):
+    rows = [{"text": "a", "labels": ["p"]}, row, {"text": "b", "labels": []}]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    message = "a.jsonl:2: wanted labels under 'labels', found none"
+    with pytest.raises(UserError, match=message):
+        table(path, "multi_label")
+    examples, bad = table(path, "multi_label", skip=True)
+    assert [e.label for e in examples] == [("p",), ()] and bad.count == 1
+
+
 def test_names_of_a_list_are_taken_as_they_are(tmp_path):
     """The separator is of fields that are text."""
     rows = [
