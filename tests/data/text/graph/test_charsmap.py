@@ -68,7 +68,9 @@ def test_places_of_texts_that_grow_and_shrink():
     assert _placed([1, 1, 1], [3, 0, 1], one) == [0, 0, 1, 2]
     # What is lost before there is a character is not counted.
     assert _placed([1, 1, 1], [0, 1, 1], one) == [0, 1]
-    assert _placed([1, 1, 1], [1, 0, 1], [True, True, False]) == [0, 1]
+    two = [True, True, False]
+    assert _placed([1, 1, 1], [1, 0, 1], two) == [0, 1]
+    assert _placed([1, 1, 1], [3, 0, 1], two) == [0, 0, 0, 1]
 
 
 def test_no_text_and_no_key_of_several_characters():
