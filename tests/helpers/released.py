@@ -218,21 +218,11 @@ def unigram_json(folder, spiece: str, change=None) -> str:
     return str(path)
 
 
-def character_bpe(folder, change=None, size=1200) -> str:
-    """A `tokenizer.json` of SentencePiece's BPE, as Gemma's is; its path.
-
-    Every way to make a piece of two is a merge, better pieces first, as in files
-    that were converted.
-
-    Args:
-      folder: a pathlib.Path, where it is written.
-      change: called with the file's value before it is written.
-      size: V of the SentencePiece model.
-    """
+def _train_bpe(folder, symbols, size) -> str:
+    """SentencePiece's BPE with bytes; path of the model."""
     import sentencepiece
 
     lines = [line for n in languages.LANGUAGES for line in languages.lines(n)]
-    symbols = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([*lines, *SENTENCES] * 8),
         model_prefix=str(folder / "bpe"),
@@ -248,7 +238,25 @@ def character_bpe(folder, change=None, size=1200) -> str:
         control_symbols=list(symbols[4:]),
         minloglevel=2,
     )
-    model = sentencepiece.SentencePieceProcessor(str(folder / "bpe.model"))
+    return str(folder / "bpe.model")
+
+
+def character_bpe(folder, change=None, size=1200) -> str:
+    """A `tokenizer.json` of SentencePiece's BPE, as Gemma's is; its path.
+
+    Every way to make a piece of two is a merge, better pieces first, as in files
+    that were converted.
+
+    Args:
+      folder: a pathlib.Path, where it is written.
+      change: called with the file's value before it is written.
+      size: V of the SentencePiece model.
+    """
+    import sentencepiece
+
+    symbols = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
+    path = _train_bpe(folder, symbols, size)
+    model = sentencepiece.SentencePieceProcessor(path)
     rows = range(model.get_piece_size())
     vocab = {model.id_to_piece(i): i for i in rows}
     merges = [

@@ -7,6 +7,7 @@ Source: Kudo and Richardson, 2018, "SentencePiece"; Yata's Darts-clone.
 """
 
 import base64
+import functools
 import struct
 
 import numpy as np
@@ -15,8 +16,10 @@ _VALUE = (1 << 31) - 1
 _LABEL = (1 << 31) | 0xFF
 _LEAF = 1 << 8
 _LONGEST = 5
+_MOST_NODES = 1 << 17  # several times those of NFKC with case folding
 
 
+@functools.lru_cache(maxsize=8)
 def read(charsmap: str) -> dict[str, str]:
     """Old text -> new text of a table in base 64, of keys that texts can match.
 
@@ -31,12 +34,16 @@ def read(charsmap: str) -> dict[str, str]:
     texts = raw[4 + size :]
     labels = np.arange(1, 256)
     rewritten = {}
+    nodes = 0
     waiting = [(b"", _offset(int(units[0])))]
     while waiting:
         key, base = waiting.pop()
         at = base ^ labels
         at = at[at < len(units)]
         for place in at[units[at] & _LABEL == at ^ base].tolist():
+            nodes += 1
+            if nodes > _MOST_NODES:  # a hostile one has no end
+                raise ValueError(f"its trie has more than {_MOST_NODES} nodes")
             unit, longer = int(units[place]), key + bytes([place ^ base])
             below = place ^ _offset(unit)
             if unit & _LEAF:

@@ -32,7 +32,7 @@ def parse(offline: ReleasedTokenizer) -> UnigramFile:
     marked = marked_file.parse(offline, model["unk_id"], marks)
     return UnigramFile(
         # Its texts of ids never begin with a space.
-        marked._replace(fuse=True, strip=True),
+        marked._replace(strip=True),
         {piece: row for piece, row in scores.items() if piece},
         min(score for _, score in model["vocab"]) - 10.0,
     )

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import struct
 
 import pytest
 import sentencepiece
@@ -39,6 +40,16 @@ def test_the_keys_of_nfkc_are_what_the_package_does():
     assert all(normalizer.normalize_str(k) == new for k, new in alone.items())
     assert rewritten["e\u0301"] == "\u00e9"
     assert max(len(key.encode()) for key in rewritten) == 5
+
+
+def test_a_hostile_trie_without_an_end_is_refused():
+    """Every child's children are those of the root."""
+    units = [256 << 10, *[0] * 511]
+    for label in range(1, 256):
+        units[256 ^ label] = label << 10 | label
+    raw = struct.pack("<I512I", 2048, *units) + b"b\0"
+    with pytest.raises(ValueError, match="more than 131072 nodes"):
+        charsmap.read(_table(raw))
 
 
 @pytest.mark.parametrize(
