@@ -1,6 +1,7 @@
 """Released tokenizers that tests make or find, and strings that are hard."""
 
 import importlib.util
+import io
 import json
 import pathlib
 import random
@@ -167,6 +168,24 @@ def albert(folder, user_defined=(), kind="unigram", **config) -> str:
     if config:
         (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return str(folder / "spiece.model")
+
+
+def charsmap(rule: str) -> bytes:
+    """SentencePiece's table of characters of a normalization rule."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the river"] * 9),
+        model_writer=made,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        normalization_rule_name=rule,
+        minloglevel=2,
+    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
+    return proto.normalizer_spec.precompiled_charsmap
 
 
 def unigram_json(folder, spiece: str, change=None) -> str:

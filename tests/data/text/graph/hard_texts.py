@@ -9,13 +9,17 @@ from data.text import opening
 from tests.helpers import languages, released
 
 
-def hard(count: int) -> list[str]:
-    draw = random.Random(7)
-    parts = released.BPE_PARTS
-    texts = [
+def random_parts(parts, count: int, seed: int) -> list[str]:
+    """Texts of up to 15 parts."""
+    draw = random.Random(seed)
+    return [
         "".join(draw.choice(parts) for _ in range(draw.randrange(16)))
         for _ in range(count)
     ]
+
+
+def hard(count: int) -> list[str]:
+    texts = random_parts(released.BPE_PARTS, count, 7)
     for language in languages.LANGUAGES:
         texts += languages.lines(language) + languages.hard_lines(language)
     return [*released.ODD, *texts, "a" * 700, "ab" * 90]

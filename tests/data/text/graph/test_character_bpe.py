@@ -1,13 +1,11 @@
 """BPE by characters in the graph beside the package `tokenizers`."""
 
-import random
-
 import pytest
 import tensorflow as tf
 
 from common.errors import UserError
 from data.text import opening
-from tests.data.text.graph.hard_texts import differences, hard
+from tests.data.text.graph.hard_texts import differences, hard, random_parts
 from tests.helpers import released
 
 pytest.importorskip("tokenizers")
@@ -17,11 +15,7 @@ PARTS = (*PARTS, "\u00bd", "\ufb01", "0", "0a", "<unk>", "<0x41>", "\n\n\n")
 
 
 def _strings(count: int) -> list[str]:
-    draw = random.Random(13)
-    mixed = [
-        "".join(draw.choice(PARTS) for _ in range(draw.randrange(16)))
-        for _ in range(count)
-    ]
+    mixed = random_parts(PARTS, count, 13)
     same = [c * n for c in "0a., \u6771\u2581" for n in (2, 7, 30)]
     return [*mixed, *same, *hard(count)]
 

@@ -1,17 +1,13 @@
 """Unigram in the graph beside the package `tokenizers`."""
 
 import base64
-import io
-import random
 
 import pytest
-import sentencepiece
 import tensorflow as tf
-from sentencepiece import sentencepiece_model_pb2
 
 from common.errors import UserError
 from data.text import opening
-from tests.data.text.graph.hard_texts import differences, hard
+from tests.data.text.graph.hard_texts import differences, hard, random_parts
 from tests.helpers import released
 
 pytest.importorskip("tokenizers")
@@ -32,11 +28,7 @@ PARTS = (*PARTS, "\u00bd", "\ufb01", "\u200b", "\ufeff", "0", ".", "<unk>")
 
 
 def _strings(count: int) -> list[str]:
-    draw = random.Random(11)
-    mixed = [
-        "".join(draw.choice(PARTS) for _ in range(draw.randrange(16)))
-        for _ in range(count)
-    ]
+    mixed = random_parts(PARTS, count, 11)
     same = [c * n for c in "0a.,\u6771" for n in (2, 7, 30)]
     return [*mixed, *same, *hard(count), "00 000 0000", "\x7fab \x7f", "``a''"]
 
@@ -75,17 +67,7 @@ def _bytes(value):
 
 def _table(rule) -> dict:
     """SentencePiece's table of a rule as a normalizer."""
-    made = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the river"] * 9),
-        model_writer=made,
-        vocab_size=20,
-        hard_vocab_limit=False,
-        normalization_rule_name=rule,
-        minloglevel=2,
-    )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
-    table = base64.b64encode(proto.normalizer_spec.precompiled_charsmap)
+    table = base64.b64encode(released.charsmap(rule))
     return {"type": "Precompiled", "precompiled_charsmap": table.decode()}
 
 

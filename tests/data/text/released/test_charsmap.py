@@ -1,14 +1,12 @@
 """SentencePiece's table of characters."""
 
 import base64
-import io
 import struct
 
 import pytest
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from data.text.released import charsmap
+from tests.helpers import released
 
 
 def _table(content: bytes) -> str:
@@ -22,17 +20,7 @@ def test_a_table_of_one_key():
 
 def test_the_keys_of_nfkc_are_what_the_package_does():
     tokenizers = pytest.importorskip("tokenizers")
-    made = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the river"] * 9),
-        model_writer=made,
-        vocab_size=20,
-        hard_vocab_limit=False,
-        normalization_rule_name="nmt_nfkc",
-        minloglevel=2,
-    )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(made.getvalue())
-    content = proto.normalizer_spec.precompiled_charsmap
+    content = released.charsmap("nmt_nfkc")
     rewritten = charsmap.read(_table(content))
     normalizer = tokenizers.normalizers.Precompiled(content)
     alone = {key: new for key, new in rewritten.items() if len(key) == 1}
