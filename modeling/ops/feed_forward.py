@@ -14,9 +14,17 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(inner))
 
 
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """The exact form: 0.5 x (1 + erf(x / sqrt(2))).
+
+    TensorFlow's takes `erfc(-x / sqrt(2))`, which needs an exponential.
+    """
+    return 0.5 * x * (1.0 + tf.math.erf(x * 0.7071067811865476))
+
+
 ACTIVATIONS = {
     "gelu": gelu,
-    "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
+    "gelu_erf": gelu_erf,
     "relu": tf.nn.relu,
 }
 
