@@ -8,6 +8,7 @@ forms of `hf_files`.
 import dataclasses
 import hashlib
 import os
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -35,6 +36,8 @@ from modeling.encoders.registry import (
     config_file_names,
     read_config,
 )
+
+_DATA = re.compile(r"\.data-\d+-of-\d+$")  # how a data file's name ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +114,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
         prefix = path
         for ending in (".index", ".meta"):
             prefix = prefix.removesuffix(ending)
-        prefix = prefix.split(".data-")[0]
+        prefix = _DATA.sub("", prefix)
         folder = os.path.dirname(prefix)
         if not tf.io.gfile.exists(prefix + ".index"):
             raise UserError(

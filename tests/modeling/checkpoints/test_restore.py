@@ -99,6 +99,16 @@ def test_a_digest_is_of_the_weights(tmp_path):
     assert checkpoints.content_digest(other) != found
 
 
+def test_a_folder_may_be_called_as_a_data_file_ends(tmp_path):
+    """Evaluations give the prefix; `/x/set` is no checkpoint."""
+    model = ClassificationModel(SMALL_CONFIG, num_labels=2)
+    folder = native_folder(tmp_path / "set.data-2", model)
+    path = checkpoints.resolve(folder).path
+    for ending in ("", ".index", ".data-00000-of-00001"):
+        source = checkpoints.resolve(path + ending)
+        assert (source.path, source.folder) == (path, folder)
+
+
 def test_nothing_there(tmp_path):
     for path in (tmp_path, tmp_path / "x", tmp_path / "x.ckpt.index"):
         with pytest.raises(UserError, match="wanted"):
