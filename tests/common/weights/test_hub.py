@@ -39,6 +39,7 @@ MODEL = {
     "tokenizer.json": b"{}",
     "modules.json": b"[]",
     "1_Pooling/config.json": b"{}",
+    "config_sentence_transformers.json": b"{}",
 }
 SHARDED = {
     "config.json": b"{}",
@@ -111,6 +112,7 @@ def test_only_what_is_read_is_fetched_and_says_whose_it_is(server, tmp_path):
         "tokenizer.json",
         "modules.json",
         "1_Pooling/config.json",
+        "config_sentence_transformers.json",
     }
     assert tag == model
     assert len(server.got("model.safetensors")) == 2  # its own and bare's

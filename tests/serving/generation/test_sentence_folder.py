@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from common.errors import UserError
+from common.weights import hub
 from serving.generation import embeddings, sentence_folder
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
@@ -120,6 +121,12 @@ def test_other_outputs_of_the_encoder_are_refused(tmp_path, name, value):
 def _write_about(folder, **members):
     path = folder / "sentence_bert_config.json"
     path.write_text(json.dumps(members))
+
+
+def test_what_says_how_vectors_are_made_is_fetched_from_the_hub():
+    """Without its prompts a folder would give other vectors, and say nothing."""
+    for name in ("MODULES", "_LENGTH", "_TOKENIZER", "_PROMPTS"):
+        assert hub._BESIDE.fullmatch(getattr(sentence_folder, name)), name
 
 
 def test_a_folder_without_modules_says_nothing(tmp_path):
