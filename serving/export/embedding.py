@@ -1,8 +1,11 @@
 """An encoder -> a SavedModel that gives texts their vectors."""
 
+import dataclasses
+
 from common.contract.symbols import CLS_FIRST
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.heads import ENCODER
 from data.text.opening import AnyTokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
@@ -25,6 +28,7 @@ def export_embedding(
     UserError: it has none, or neither `pooling` nor a sentence-transformers
     folder says how to pool.
     """
+    source = dataclasses.replace(source, part=ENCODER)
     config = checkpoints.source_config(source)
     layout = spec_of(config.model_type).capabilities.layout
     if layout == "stream":

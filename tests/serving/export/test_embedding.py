@@ -13,7 +13,7 @@ from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions, ServerOptions
 from serving.saved_model import SavedModel
-from tests.helpers import released
+from tests.helpers import released, released_folders
 
 
 def _export(folder, target, **options):
@@ -69,6 +69,19 @@ def test_a_released_folder_gives_its_own_vectors(minilm, tmp_path):
     cosines = (vectors * found["embedding"]).sum(1)
     assert cosines.min() > 0.999, cosines
     assert half.description["precision"] == "mixed_bfloat16"
+
+
+@pytest.mark.long
+def test_a_head_that_nobody_knows_is_left_out(tmp_path):
+    """Vectors are the encoder's; the refusal named a flag of other commands."""
+    pytest.importorskip("tokenizers")
+    folder = released_folders.write_head(tmp_path / "x", "bert_next_sentence")
+    path = _export(folder, tmp_path / "out", pooling="mean", check=False)
+    found = SavedModel(path)({"text": ["the river"]})["embedding"]
+    options = ModelOptions(str(folder), part="encoder")
+    embedder = Embedder(*load_encoder(options, None), segment_len=16)
+    (wanted,) = embedder.embed(["the river"])
+    np.testing.assert_allclose(found[0], wanted.pooled("mean"), atol=1e-5)
 
 
 def test_what_nothing_says_how_to_pool_is_refused(tmp_path, monkeypatch):
