@@ -88,13 +88,24 @@ class GraphSymbols(tf.Module):
         return _after(self.first, self.table.lookup(parts))
 
     def continuation(self, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
-        """int32 [B, n] -> strings [B], whatever stood before (`rows`)."""
-        del rows
-        parts = tf.gather(self.shown, ids)
+        """See `GraphPieces`; a word that goes on a line has a space before it."""
+        if self.first is not None:
+            rows = rows[:, 1:]
+        more = tf.RaggedTensor.from_tensor(ids)
+        return _behind(self._text(rows), self._text(tf.concat([rows, more], 1)))
+
+    def _text(self, rows: tf.RaggedTensor) -> tf.Tensor:
+        parts = tf.gather(self.shown, rows)
         if self.unit != "word":
             return tf.strings.reduce_join(parts, 1)
         text = tf.strings.reduce_join(parts, 1, separator=" ")
         return tf.strings.regex_replace(text, " ?\n ?", "\n")
+
+
+def _behind(head: tf.Tensor, whole: tf.Tensor) -> tf.Tensor:
+    """What strings [B] add to those that they begin with."""
+    size = tf.strings.length(head)
+    return tf.strings.substr(whole, size, tf.strings.length(whole) - size)
 
 
 class GraphPieces(tf.Module):
@@ -140,12 +151,8 @@ class GraphPieces(tf.Module):
         """
         if self.first is not None:
             rows = rows[:, 1:]
-        head = self._text(rows)
-        whole = self._text(
-            tf.concat([rows, tf.RaggedTensor.from_tensor(ids)], 1)
-        )
-        size = tf.strings.length(head)
-        return tf.strings.substr(whole, size, tf.strings.length(whole) - size)
+        more = tf.RaggedTensor.from_tensor(ids)
+        return _behind(self._text(rows), self._text(tf.concat([rows, more], 1)))
 
     def _text(self, rows: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (n)] -> strings [B]; ends of lines become newlines."""

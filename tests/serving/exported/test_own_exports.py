@@ -54,8 +54,8 @@ ENCODERS = {
         head_activation="gelu",
     ),
 }
-# Of gradients, which exports had before they were left out.
-EARLIER = {"ReluGrad", "SplitV"}
+# Of gradients, which exports had before they were left out, and of words.
+EARLIER = {"ReduceJoin", "ReluGrad", "SplitV"}
 SHORT = {"max_query_length": 4}
 PASSAGES = SHORT | {"passage_stride": 3, "max_passages": 2}
 # Head -> (its model of a configuration, options of the data, labels).
