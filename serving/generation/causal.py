@@ -14,6 +14,7 @@ from common.vocabularies import text_settings
 from common.vocabularies.text_settings import TextChoice
 from data.text import lm_vocabulary
 from data.text.lm_vocabulary import PieceVocabulary, Vocabulary
+from data.text.units import NEWLINE, mark_lines
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.heads.causal_lm import CausalLanguageModel
@@ -58,11 +59,25 @@ class CausalLM(NamedTuple):
     def tokens_before(self, text: str, chars: int) -> int:
         """Tokens of a text that begin in its first `chars` characters."""
         if isinstance(self.vocabulary, PieceVocabulary):
-            offsets = self.vocabulary.tokenizer.encode_with_offsets(text)
-            return int(np.searchsorted(offsets[1], chars))
-        count = len(self.vocabulary.encode(text[:chars]))
+            return self._pieces_before(text, chars)
+        begin, marks = text[:chars], self.vocabulary.line_end == "marks"
+        if self.vocabulary.unit == "word":  # the last may be half of one
+            count = len(mark_lines(begin, self.vocabulary.line_end).split())
+        else:
+            count = len(self.vocabulary.encode(begin))
         # The mark that opens a line is none of its tokens.
-        return count - (self.vocabulary.line_end == "marks" and count > 0)
+        return count - (marks and count > 0)
+
+    def _pieces_before(self, text: str, chars: int) -> int:
+        """`tokens_before` of pieces, which end with their line."""
+        count, end = 0, int(self.vocabulary.eos_id is not None)
+        for line in text.split(NEWLINE):
+            starts = self.vocabulary.tokenizer.encode_with_offsets(line)[1]
+            count += int(np.searchsorted(starts, chars))
+            if chars <= len(line):
+                return count
+            count, chars = count + end, chars - len(line) - 1
+        return count - end
 
     def ends_after(self, lines: int) -> int:
         """How many `eos_id` follow a prompt until so many lines are closed.

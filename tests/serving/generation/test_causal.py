@@ -41,6 +41,27 @@ def test_the_beginning_that_is_not_scored():
         assert symbols == rest.split()
 
 
+def test_a_beginning_may_end_within_a_word():
+    """Half of a word is no symbol, which such a vocabulary refuses."""
+    words = SymbolVocabulary(
+        "word", ["<eos>", "ab", "b"], "eos", False, "error"
+    )
+    lm = asked("eos", ["<eos>", "ab", "b"])._replace(vocabulary=words)
+    counts = [lm.tokens_before("ab b", chars) for chars in range(5)]
+    assert counts == [0, 1, 1, 1, 2]
+
+
+@pytest.mark.shared
+def test_a_beginning_may_end_behind_a_line(spiece_model):
+    """The end of the line is a token, too."""
+    vocabulary = PieceVocabulary(spiece_model, "eos")
+    lm = asked("eos", ["<eos>", "a"])._replace(vocabulary=vocabulary)
+    first, text = len(vocabulary.encode("It cost")), "It cost\nhe asked"
+    for chars, count in ((7, first), (8, first + 1), (9, first + 2)):
+        assert lm.tokens_before(text, chars) == count
+    assert lm.tokens_before(text, 99) == len(vocabulary.encode(text))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("encoding", ["absolute", "per_layer"])
 def test_company_changes_nothing_where_places_are_counted_from_the_end(
