@@ -5,13 +5,25 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.errors import UserError
+from common.vocabularies import released_vocabulary, vocabulary
 from modeling.checkpoints import conversion, native
 from modeling.checkpoints.folder import newest, whole
 from modeling.checkpoints.names import named_variables
 from modeling.checkpoints.restore import Source
 from modeling.command_options import AverageOptions
 from modeling.encoders.registry import config_file_in, read_config
+
+# Task and vocabulary. All else is of a run, which may go on, or of other weights.
+_OF_A_MODEL = (
+    "task.json",
+    "vocabulary.json",
+    *vocabulary.FILE_NAMES,
+    vocabulary.sidecar(vocabulary.FILE_NAME),
+    vocabulary.HF_CONFIG,
+    released_vocabulary.MERGES_NAME,
+)
 
 
 def mean(values: list[np.ndarray]) -> np.ndarray:
@@ -71,13 +83,8 @@ def average(options: AverageOptions) -> list[str]:
 
 
 def _copy_others(folder: str, target: str) -> None:
-    """Vocabulary and task beside the weights, whatever their names."""
-    for name in tf.io.gfile.listdir(folder):
-        source = os.path.join(folder, name)
-        # What an evaluation found is of other weights.
-        skip = name.startswith(("model.ckpt", "checkpoint", "events.", "eval_"))
-        skip |= name in ("run.json", "losses.tsv", "evaluations.jsonl")
-        goal = os.path.join(target, name)
-        if skip or tf.io.gfile.isdir(source) or tf.io.gfile.exists(goal):
-            continue
-        tf.io.gfile.copy(source, goal)
+    """What belongs to a model, beside the weights."""
+    for name in _OF_A_MODEL:
+        source, goal = (os.path.join(f, name) for f in (folder, target))
+        if files.exists(source) and not files.exists(goal):
+            tf.io.gfile.copy(source, goal)
