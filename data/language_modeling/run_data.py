@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 from common import files
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.language_modeling import reader
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.records.manifest import FILE_NAME
-from data.text.lm_vocabulary import Vocabulary
+from data.text.lm_vocabulary import PieceVocabulary, Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +102,10 @@ class StreamData:
 
         What is there of a run that died before its first checkpoint goes.
         """
+        if isinstance(self.vocabulary, PieceVocabulary):
+            tokenizer = self.vocabulary.tokenizer
+            vocabulary.copy(tokenizer.vocabulary, tokenizer.settings, model_dir)
+            return
         source = self.manifest.vocabulary_path()
         target = os.path.join(model_dir, os.path.basename(source))
         content = files.read_bytes(source)

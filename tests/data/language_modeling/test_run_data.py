@@ -7,7 +7,10 @@ import shutil
 import pytest
 
 from common.errors import UserError
+from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextSettings
 from data.language_modeling import run_data
+from data.text import lm_vocabulary
 from tests.data.language_modeling.stream_builds import run
 
 
@@ -53,6 +56,25 @@ def test_a_models_vocabulary_is_that_of_the_data(data, tmp_path):
     path.write_bytes(content.replace(b'"the"', b'"THE"'))
     data.copy_vocabulary(str(tmp_path))
     assert path.read_bytes() == content
+
+
+@pytest.mark.shared
+def test_the_text_settings_of_a_models_pieces_come_along(
+    spiece_model, tmp_path
+):
+    """They may stand beside the file: without them it is another vocabulary."""
+    given, model = tmp_path / "given", tmp_path / "model"
+    for folder in (given, model):
+        folder.mkdir()
+    settings = TextSettings(uncased=True)
+    vocabulary.copy(vocabulary.read(spiece_model), settings, str(given))
+    path = str(given / "spiece.model")
+    manifest = run(tmp_path, unit="piece", vocab_file=path)
+    data = run_data.open_data(manifest.data_dir)
+    data.copy_vocabulary(str(model))
+    copy = lm_vocabulary.load(str(model / data.marks()["vocabulary_file"]))
+    data.check_model({"vocabulary_sha256": copy.sha256}, "the model")
+    assert copy.lower_case
 
 
 def test_what_a_resumed_run_must_match(data, tmp_path):
