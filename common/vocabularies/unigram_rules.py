@@ -88,6 +88,16 @@ def has_class(value: dict[str, Any]) -> bool:
     return kinds == ["WhitespaceSplit", "Metaspace"]
 
 
+def takes_class(content: bytes) -> bool:
+    """Whether `read_json` would put a class's rules into a file."""
+    try:
+        value = json.loads(content)
+        unigram = isinstance(value["model"]["vocab"], list)
+        return unigram and not has_class(value)
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return False  # whoever reads it says what is wrong
+
+
 def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
     """The `tokenizer.json` of ALBERT's `spiece.model`.
 

@@ -15,7 +15,11 @@ from typing import Any
 
 from common import files
 from common.errors import UserError
-from common.vocabularies import released_vocabulary, vocabulary_field
+from common.vocabularies import (
+    released_vocabulary,
+    unigram_rules,
+    vocabulary_field,
+)
 from common.vocabularies import text_settings as settings_lib
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
@@ -31,6 +35,7 @@ FILE_NAMES = (
     released_vocabulary.BPE_NAME,
 )
 HF_CONFIG = "tokenizer_config.json"
+_NO_RULES = "PreTrainedTokenizerFast"  # the class that reads a file as it is
 # Of any file here; the largest known vocabularies have about 35 MiB.
 MAX_BYTES = 1 << 26
 
@@ -173,6 +178,7 @@ def sidecar(path: str) -> str:
 def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     """Writes `spiece.model` and `spiece.json`, or `tokenizer.json`.
 
+    The latter may need a `tokenizer_config.json`, to be read again as it is.
     Nothing is written where the same is there already. `settings` are resolved.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
@@ -180,6 +186,12 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
         with files.atomic_open(path) as f:
             f.write(vocabulary.content)
     if is_released(vocabulary.path):
+        config = os.path.join(folder, HF_CONFIG)
+        # Beside a model's configuration alone it gets the rules of its kind.
+        if unigram_rules.takes_class(vocabulary.content) and not (
+            files.exists(config)
+        ):
+            files.write_json(config, {"tokenizer_class": _NO_RULES})
         return path
     about = {
         "model_sha256": vocabulary.sha256,

@@ -79,6 +79,21 @@ def test_a_copy_is_the_same_file(tmp_path, name):
         assert again.sha256 == found.sha256, folder
 
 
+def test_a_copy_of_a_class_without_rules_is_the_same_file(
+    tmp_path, spiece_model
+):
+    """The encoder's name would give it the rules of ALBERT's."""
+    path = released.unigram_json(tmp_path, spiece_model)
+    about = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(about))
+    found, new = vocabulary.read(path), tmp_path / "model"
+    new.mkdir()
+    vocabulary.copy(found, found.resolve(None), str(new))
+    (new / "config.json").write_text('{"model_type": "albert"}')
+    again = vocabulary.read(str(new / "tokenizer.json"))
+    assert again.sha256 == found.sha256
+
+
 def test_files_of_version_4_get_the_rules_of_their_class(
     tmp_path, spiece_model
 ):
