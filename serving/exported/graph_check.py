@@ -51,8 +51,9 @@ ALLOWED = frozenset(
     Substr Sum Tanh TanhGrad TensorListConcatV2 TensorListFromTensor
     TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
     TensorScatterSub TensorScatterUpdate Tile
-    TopKV2 Transpose UnicodeDecode UnicodeEncode Unpack UnsortedSegmentJoin
-    UnsortedSegmentMin UnsortedSegmentSum UpperBound Where While ZerosLike
+    TopKV2 Transpose UnicodeDecode UnicodeEncode UnicodeTranscode Unpack
+    UnsortedSegmentJoin UnsortedSegmentMax UnsortedSegmentMin
+    UnsortedSegmentSum UpperBound Where While ZerosLike
     """.split()
 )
 # Of the graph and of functions that only it calls, which TensorFlow is not

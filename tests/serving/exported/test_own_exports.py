@@ -16,6 +16,7 @@ from common import heads
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.text.lm_vocabulary import PieceVocabulary, SymbolVocabulary
+from data.text.opening import graph_tokenizer, open_tokenizer
 from modeling import (
     ClassificationModel,
     MultipleChoiceModel,
@@ -160,6 +161,29 @@ def save_unigram(folder, spiece):
         yield save(f"{folder}/{head}", head, config, False, False, words)
 
 
+def _strip_right(value):
+    """As newer conversions of SentencePiece's files do."""
+    sides = {"strip_left": False, "strip_right": True}
+    value["normalizer"] = {"type": "Strip"} | sides
+
+
+def marked(folder, spiece):
+    """(path, encoder, head): XLM-R's text rules; Gemma's, and texts of ids."""
+    for name in ("xlmr", "gemma"):
+        (folder / name).mkdir()
+    path = released.unigram_json(folder / "xlmr", spiece, _strip_right)
+    yield path, "bert", "classification"
+    yield released.character_bpe(folder / "gemma"), "modernbert", "pretraining"
+
+
+def save_marked(folder, spiece):
+    """The same with these."""
+    for path, name, head in marked(folder, spiece):
+        size = open_tokenizer(path).vocab_size
+        config = ENCODERS[name].replace(vocab_size=size)
+        yield save(f"{folder}/of_{name}", head, config, False, False, path)
+
+
 def save_causal(folder, spiece):
     """The same of left-to-right models: bytes, and pieces with cutoffs."""
     text = folder / "vocabulary"
@@ -233,6 +257,7 @@ def derive(folder: pathlib.Path, spiece: str, whole: bool) -> Held:
         save_words(folder),
         save_merges(folder),
         save_unigram(folder, spiece),
+        save_marked(folder, spiece),
         save_causal(folder, spiece),
         [first_version(folder / "first")],
     )
@@ -262,6 +287,25 @@ def test_the_lists_are_what_our_exports_hold(spiece_model, tmp_path, whole):
     assert held.other - graph_check.ALLOWED == graph_check.SAVER
     assert held.attributes == graph_check.ATTRIBUTES
     assert held.objects == graph_check.OBJECTS
+
+
+@pytest.mark.long
+@pytest.mark.shared
+def test_operations_of_newer_tokenizers_are_listed(spiece_model, tmp_path):
+    """Exports with them were refused, after the training."""
+    pytest.importorskip("tokenizers")
+    for path, *_ in marked(tmp_path, spiece_model):
+        tokenizer = graph_tokenizer(open_tokenizer(path))
+        function = tf.function(
+            lambda text, of=tokenizer: of.detokenize(of.tokenize(text)),
+            autograph=False,
+        ).get_concrete_function(tf.TensorSpec([None], tf.string))
+        graph = function.graph.as_graph_def()
+        nodes = list(graph.node)
+        for called in graph.library.function:
+            nodes += called.node_def
+        found = {node.op for node in nodes} - {"Placeholder"}
+        assert found <= graph_check.ALLOWED
 
 
 def test_the_matrix_has_every_head_and_encoder():
