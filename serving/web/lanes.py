@@ -233,7 +233,9 @@ class Lanes:
         """
         dear = weight * len(rows) > self.quick_weight
         lane = self.costly if dear else self.quick
-        if lane.waiting + len(rows) > self._options.max_queue:
+        # One request of more rows than may wait is not turned away for ever.
+        waiting = lane.waiting
+        if waiting and waiting + len(rows) > self._options.max_queue:
             raise Overloaded
         future = asyncio.get_running_loop().create_future()
         # Short rows neither wait for long ones nor are padded to them.

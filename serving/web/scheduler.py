@@ -14,7 +14,7 @@ it is decided at once. `--` marks the flags of `ServerOptions`.
 | answer | the client, for all that follows down to "writing" | `--timeout_s` | 504; a run that nobody waits for any more is stopped |
 | reading | a body above `LARGE_BODY`, for the helper (`workers`) | 64 pieces of work | 503 |
 | values (`forms`, `cost`) | nobody | `--max_chars`, `--max_instances`, `--max_tokens`, `--max_cost` | 400 |
-| lane (`lanes`) | a row, for rows that are due before it | `--max_queue` rows of its lane | 503 |
+| lane (`lanes`) | a row, for rows that are due before it | `--max_queue` rows of its lane, more of one request | 503 |
 | | the first row of an idle lane, for company | `--max_wait_ms` | it runs |
 | | a lane, for a run of the other lane | 0.02 s of that run's life; 100 ms in all | both run |
 | | the costly lane, after a slice beside quick requests | 3 times the slice, 0.2 s; not once its oldest request has waited half of `--timeout_s` | it runs |

@@ -83,6 +83,23 @@ def test_rows_that_belong_together_are_never_sliced(slept):
     assert events == [1] * 7 + [7]
 
 
+def test_a_request_of_more_rows_than_may_wait_has_its_turn():
+    """With `--max_instances` above `--max_queue` it got 503 each time."""
+
+    async def run():
+        runs = lanes.Runs(lambda signature, rows, stop: [0] * len(rows))
+        made = lanes.Lanes(runs, ServerOptions(max_queue=2, max_wait_ms=20))
+        first = asyncio.ensure_future(made.submit("s", [{"a": 1}] * 3))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):  # now three wait
+            await made.submit("s", [{"a": 1}])
+        answers = await first
+        await made.stop()
+        return answers
+
+    assert asyncio.run(run()) == [0] * 3
+
+
 @pytest.fixture
 def made():
     """Lanes that were stopped."""
