@@ -96,7 +96,10 @@ def _score_signature(context: Context, line_end: bool) -> Signature:
 def _score_text(
     context: Context, text: tf.Tensor, line_end: bool
 ) -> dict[str, tf.Tensor]:
-    """As `Vocabulary.encode_line` and `CausalScorer`, in a graph."""
+    """As `Vocabulary.encode_line` and `CausalScorer`, in a graph.
+
+    A line is one segment, however long it is.
+    """
     if line_end and context.tokenizer.first is not None:
         text = tf.strings.join([text, NEWLINE])
     rows = context.tokenizer.tokenize(text)
