@@ -234,6 +234,24 @@ def check_no_release(model_dir: str) -> None:
         )
 
 
+def check_no_other(model_dir: str, objective: Objective) -> None:
+    """Nor beside the configuration of another encoder, which names its file.
+
+    A run that died before its first checkpoint may have left it, and readers
+    would take it for that of the weights. Raises UserError: there is one.
+    """
+    path = registry.config_file_in(model_dir)
+    if path is None:
+        return
+    own = registry.config_path(model_dir, _saved_config(objective))
+    if path != own:
+        raise UserError(
+            f"{path} is of another encoder, and readers would take it in the "
+            f"place of {os.path.basename(own)}: remove it, or give another "
+            "--model_dir"
+        )
+
+
 def check_config(model_dir: str, objective: Objective) -> None:
     """`model_dir` must hold no model of another architecture.
 

@@ -13,6 +13,7 @@ from training.checkpointing import late_parts, memory_files
 from training.checkpointing.checkpoints import (
     RunCheckpoints,
     check_config,
+    check_no_other,
     check_no_release,
     restore_weights,
 )
@@ -64,6 +65,7 @@ def open_run(
     )
     check_no_release(options.model_dir)
     check_config(options.model_dir, objective)
+    check_no_other(options.model_dir, objective)
     # A second run in the same process starts from the same weights.
     tf_keras.utils.set_random_seed(options.strategy.seed)
     learner = build_learner(

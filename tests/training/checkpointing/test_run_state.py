@@ -1,6 +1,7 @@
 """What a run begins with: its own checkpoint, a warm start, or a seed."""
 
 import dataclasses
+import os
 import threading
 import types
 
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.encoders.registry import new_config, write_config
 from tests.helpers.runs import toy
 from training.checkpointing import memory_files, run_state
 from training.checkpointing.memory_files import HostRows
@@ -72,6 +74,17 @@ def test_a_memory_that_is_not_wanted_is_empty(saved, changes):
     assert state.start_step == STEP
     found = state.learner.memory.to_host()
     assert not found.length.any() and not found.layers[0].any()
+
+
+def test_a_configuration_of_another_encoder_is_not_left_beside(tmp_path):
+    """A run that died left it: evaluations took it for that of the weights."""
+    path = write_config(str(tmp_path), new_config("bert", 11, {}))
+    options = toy.run_options(tmp_path)
+    with pytest.raises(UserError, match="/config.json is of another encoder"):
+        open_run(toy.ToyObjective(), options)
+    os.remove(path)
+    write_config(str(tmp_path), toy.CONFIG)
+    assert open_run(toy.ToyObjective(), options).start_step == 0
 
 
 def test_another_batch_names_both_numbers_and_all_ways(saved):
