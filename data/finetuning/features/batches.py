@@ -3,9 +3,9 @@
 Training reads the endless list `perm(epoch 0), perm(epoch 1), ...` of all
 examples: batch s holds its entries `s * B .. (s + 1) * B`. So resuming at step
 s needs no replay, and neither replicas nor hosts enter. With length buckets,
-windows of `WINDOW` batches of that list are sorted by length, cut into batches
-and the batches shuffled, which is as stateless. Several sets with weights are
-one endless list of the same kind (`Mixture`).
+windows of that list (`window_size`) are sorted by length, cut into batches and
+the batches shuffled, which is as stateless. Several sets with weights are one
+endless list of the same kind (`Mixture`).
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import numpy as np
 
 from common.errors import UserError
 
-WINDOW = 64
+WINDOW = 64  # most batches that are sorted by length together
 # Entries in which every set of a mixture has its exact share.
 BLOCK = 1000
 
@@ -119,6 +119,15 @@ def _epoch_order(num_examples: int, seed: int, epoch: int) -> np.ndarray:
     return rng.permutation(num_examples)
 
 
+def window_size(num_examples: int, batch_size: int) -> int:
+    """Batches that are sorted by length together, at most those of an epoch.
+
+    Entries of several epochs would put an example next to itself: into one
+    batch, in the place of others that a short training then never sees.
+    """
+    return min(WINDOW, max(1, num_examples // batch_size))
+
+
 def training_batch(
     lengths: np.ndarray,
     batch_size: int,
@@ -139,12 +148,13 @@ def training_batch(
     if not sort_by_length:
         start = step * batch_size
         return endless(start, start + batch_size)
-    window, offset = divmod(step, WINDOW)
-    size = WINDOW * batch_size
+    count = window_size(len(lengths), batch_size)
+    window, offset = divmod(step, count)
+    size = count * batch_size
     entries = endless(window * size, (window + 1) * size)
     entries = entries[np.argsort(lengths[entries], kind="stable")]
     rng = np.random.default_rng((seed & 0xFFFFFFFF, window, 1))
-    row = rng.permutation(WINDOW)[offset]
+    row = rng.permutation(count)[offset]
     return entries[row * batch_size : (row + 1) * batch_size]
 
 

@@ -47,13 +47,13 @@ def test_any_part_of_the_list_is_that_part():
         for step in range(20)
     ]
     np.testing.assert_array_equal(np.concatenate(plain), whole[:160])
+    size = batches.window_size(49, 8)
     sorted_rows = [
         batches.training_batch(lengths, 8, 3, step, True, mixture)
-        for step in range(batches.WINDOW)
+        for step in range(size, 2 * size)
     ]
-    assert sorted(np.concatenate(sorted_rows)) == sorted(
-        whole[: 8 * batches.WINDOW]
-    )
+    window = whole[8 * size : 8 * 2 * size]
+    assert sorted(np.concatenate(sorted_rows)) == sorted(window)
 
 
 def test_a_share_of_nothing_is_refused():
@@ -67,13 +67,32 @@ def test_a_share_of_nothing_is_refused():
 def test_every_epoch_holds_every_example_once(count, batch, seed, by_length):
     """Whole windows of the endless list are whole epochs, whatever the batch."""
     lengths = np.arange(count) % 7 + 1
-    steps = finetune_batches.WINDOW * count
+    size = finetune_batches.window_size(count, batch)
+    steps = size * count
     seen = [
         finetune_batches.training_batch(lengths, batch, seed, step, by_length)
         for step in range(steps)
     ]
     counts = np.bincount(np.concatenate(seen), minlength=count)
-    assert (counts == finetune_batches.WINDOW * batch).all()
+    assert (counts == size * batch).all()
+
+
+@pytest.mark.parametrize(
+    "count, batch, size", [(40, 5, 8), (43, 5, 8), (3, 5, 1)]
+)
+def test_batches_by_length_of_a_small_set_are_of_one_epoch(count, batch, size):
+    """Two passes over all examples, none of which is beside itself."""
+    assert finetune_batches.window_size(count, batch) == size
+    assert finetune_batches.window_size(1000, 2) == finetune_batches.WINDOW
+    lengths = np.random.default_rng(0).permutation(count) + 1
+    rows = [
+        finetune_batches.training_batch(lengths, batch, 0, step, True)
+        for step in range(-(-2 * count // batch))
+    ]
+    assert set(np.concatenate(rows)) == set(range(count))
+    if count % batch == 0:
+        assert all(len(set(row)) == batch for row in rows)
+        assert max(np.ptp(lengths[row]) for row in rows) == batch - 1
 
 
 def test_every_epoch_and_seed_has_an_order_of_its_own():
