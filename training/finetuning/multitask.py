@@ -188,7 +188,8 @@ def mixed_batches(
         seed,
     )
     features = next(iter(tasks.values())).features
-    static = features.static_shapes
+    # A program of XLA has a branch per task, each with a length of its own.
+    static = features.static_shapes or options.run.strategy.jit_compile
     return MixedBatches(tables, settings.lengths, order, seed, static)
 
 

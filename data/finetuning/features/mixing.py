@@ -86,7 +86,7 @@ class MixedBatches:
     lengths: Sequence[int]
     order: TaskOrder
     seed: int = 0
-    static_shapes: bool = False  # all batches are as long as the longest (TPU)
+    static_shapes: bool = False  # all batches are as long as the longest (XLA)
 
     def batch(self, step: int, batch_size: int) -> dict[str, np.ndarray]:
         """Batch number `step`: `common.contract.schema`, `task` int32 [B], and

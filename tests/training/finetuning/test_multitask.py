@@ -19,6 +19,7 @@ from modeling.checkpoints import native
 from tests.helpers.model_folders import write_joint_run
 from tests.helpers.runs.classifier import CONFIG, make_options
 from tests.helpers.runs.multitask import (
+    LENGTHS,
     TASKS,
     command_fields,
     run,
@@ -28,7 +29,8 @@ from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
-from training.run_options import OptimizerOptions
+from training.reporting import loss_log
+from training.run_options import OptimizerOptions, StrategyOptions
 
 
 def test_training_may_be_all_that_is_asked_for(
@@ -261,6 +263,47 @@ def test_batches_have_the_lengths_and_the_shares_of_their_tasks(tmp_path):
     uniform = dataclasses.replace(settings, mixing="uniform")
     made = multitask.mixed_batches(tasks, uniform, options)
     assert made.order.counts().tolist() == [500, 500]
+    # One program of XLA cuts them itself.
+    strategy = dataclasses.replace(options.run.strategy, jit_compile=True)
+    compiled = dataclasses.replace(
+        options, run=options.run.replace(strategy=strategy)
+    )
+    made = multitask.mixed_batches(tasks, settings, compiled)
+    widths = {made.batch(step, 6)["input_ids"].shape for step in range(5)}
+    assert widths == {(6, 5)}
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_a_compiled_run_is_the_plain_one(tmp_path, spiece_model):
+    """A branch of the program for every task, whatever the batch's own."""
+    write_tasks(tmp_path)
+    # XLA draws other masks of dropout.
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    settings = multitask.MultiTaskOptions(TASKS, LENGTHS, (1.0, 0.5, 1.0))
+    rows = []
+    for jit in (False, True):
+        options = make_options(
+            tmp_path,
+            steps=4,
+            do_train=True,
+            run={
+                "model_dir": str(tmp_path / str(jit)),
+                "strategy": StrategyOptions(jit_compile=jit),
+            },
+        )
+        tasks = {
+            name: ClassifierTask(
+                ClassifierDataOptions(name, str(tmp_path)),
+                FeatureOptions(spiece_model, length),
+                options,
+            ).load()
+            for name, length in zip(TASKS, LENGTHS, strict=True)
+        }
+        multitask.run(tasks, settings, options, say=lambda line: None)
+        rows.append(loss_log.read(str(tmp_path / str(jit)))[1])
+    assert len(set(rows[0][:, -1])) > 1
+    np.testing.assert_allclose(rows[1], rows[0], rtol=1e-4)
 
 
 def _spec(name):
