@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from training.objectives.contract import Objective, check_metrics
 from training.recurrent.memory_state import RecurrentMemory, reset_rows
-from training.step import static_lengths
+from training.step import guards, static_lengths
 from training.step.batch_split import BatchSplit, distribute
 
 INDEX = "example_index"
@@ -81,7 +81,8 @@ class Evaluator:
 
         A metric that nothing counted for is left out, such as the loss of tags
         that a tagger does not know. Raises UserError: no example, or one that
-        came twice, or none that counts where the loss is all there is.
+        came twice, or none that counts where the loss is all there is; or a
+        batch does not fit into memory.
         """
         if self._memory:
             self._memory.clear()
@@ -89,7 +90,8 @@ class Evaluator:
         for number, batch in enumerate(self._dataset):
             if number == steps:
                 break
-            sums, outputs = self._step(batch)
+            with guards.memory_of(guards.EVALUATION):
+                sums, outputs = self._step(batch)
             sums = sums.numpy().astype(np.float64)
             totals = sums if totals is None else totals + sums
             rows.append({k: v.numpy() for k, v in outputs.items()})

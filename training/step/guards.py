@@ -10,6 +10,12 @@ from common.errors import UserError
 from training.checkpointing import saving
 from training.checkpointing.run_state import RunState
 
+# Flags that need less memory.
+_TRAINING = (
+    "--train_batch_size with --grad_accumulation_steps, --recompute_layers, or "
+    "--precision=mixed_bfloat16"
+)
+EVALUATION = "--eval_batch_size or, for predictions, --predict_batch_size"
 # What collectives raise when another process is gone.
 _PEER_ERRORS = (
     tf.errors.UnavailableError,
@@ -49,23 +55,30 @@ def check_finite(
 
 
 @contextlib.contextmanager
+def memory_of(advice: str):
+    """Turns full memory into a `UserError` with the flags that need less."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as e:
+        if saving.of_disk(e):
+            raise
+        raise UserError(
+            f"out of memory: take a smaller {advice} ({_first_line(e)})"
+        ) from e
+
+
+@contextlib.contextmanager
 def translate_errors(processes: int, checkpoints):
     """Turns what TensorFlow raises for a user's error into `UserError`."""
     try:
-        yield
+        with memory_of(_TRAINING):
+            yield
     except tf.errors.OpError as e:
         inner = re.search(r"UserError: (.*)", e.message or "")
         if inner:
             raise UserError(inner[1].strip()) from e
         if saving.of_disk(e):
             raise
-        if isinstance(e, tf.errors.ResourceExhaustedError):
-            raise UserError(
-                "out of memory: take a smaller --train_batch_size with "
-                "--grad_accumulation_steps, --recompute_layers, or "
-                "--precision=mixed_bfloat16 "
-                f"({_first_line(e)})"
-            ) from e
         if processes > 1 and _is_about_a_peer(e):
             latest = checkpoints.latest() if checkpoints else None
             raise UserError(

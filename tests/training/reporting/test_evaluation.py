@@ -12,6 +12,7 @@ from tests.training.objectives import toy_heads as test_heads
 from training.objectives import build as heads
 from training.objectives.contract import Memory
 from training.reporting.evaluation import Evaluator, _assemble
+from training.step import guards
 
 REAL = np.array([3, 3, 4, 4, 6, 6, 6, 6])
 BATCH = 2
@@ -218,6 +219,36 @@ def test_the_last_ragged_batch_counts_its_own_rows_only():
     counted = batch["label_ids"] >= 0
     right = (logits.argmax(-1) == batch["label_ids"])[counted]
     assert whole.metrics["accuracy"] == pytest.approx(right.mean())
+
+
+@pytest.mark.parametrize("with_loss", [True, False])
+def test_a_batch_that_does_not_fit_names_the_flags_of_its_size(with_loss):
+    """Also within a training, whose own flags would not help."""
+    objective = heads.build_objective(
+        "classification",
+        test_heads.CONFIG,
+        **test_heads.OPTIONS["classification"],
+    )
+    evaluator = Evaluator(
+        objective,
+        objective.build_model(),
+        tf.distribute.get_strategy(),
+        test_heads.functions(test_heads.examples("classification"))[1],
+        4,
+        with_loss,
+    )
+
+    def full(batch):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM of [9,9]")
+
+    evaluator._step = full
+    with pytest.raises(UserError) as info:
+        with guards.translate_errors(1, None):
+            evaluator.run()
+    assert str(info.value) == (
+        "out of memory: take a smaller --eval_batch_size or, for predictions, "
+        "--predict_batch_size (OOM of [9,9])"
+    )
 
 
 def test_outputs_come_in_input_order_once_each():
