@@ -127,6 +127,9 @@ class EncoderVectors:
 def _fingerprint(model, layers: Sequence[int]) -> str:
     """Hash of the encoder's weights and of what is read from it."""
     digest = hashlib.sha256(repr((model.config.to_dict(), layers)).encode())
+    # Only where it is no default, so that earlier results are found.
+    if model.compute_dtype != "float32":
+        digest.update(model.compute_dtype.encode())
     for name, variable in sorted(named_variables(model).items()):
         if name.startswith(model.encoder.scope):
             digest.update(name.encode())

@@ -5,6 +5,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from common.contract.symbols import SymbolIds
 from common.errors import UserError
@@ -107,6 +108,23 @@ def test_a_piece_has_its_vector_whatever_stands_in_the_batch(config):
     ]
     prints = {source.fingerprint, *(other.fingerprint for other in others)}
     assert len(prints) == 3
+
+
+def test_vectors_of_another_precision_have_a_name_of_their_own():
+    """Else a run in float32 goes on with those of bfloat16."""
+    options = RankerOptions(max_doc_length=9, max_query_length=9)
+    sources = []
+    for policy in ("float32", "mixed_bfloat16"):
+        tf_keras.mixed_precision.set_global_policy(policy)
+        try:
+            sources.append(
+                vectors.open_encoder(XLNET, None, SymbolIds(), options, 5)
+            )
+        finally:
+            tf_keras.mixed_precision.set_global_policy("float32")
+    one, other = (source.embed(ROWS) for source in sources)
+    assert 0 < np.abs(one - other).max() < 0.1
+    assert sources[0].fingerprint != sources[1].fingerprint
 
 
 def test_layers_that_are_asked_for():
