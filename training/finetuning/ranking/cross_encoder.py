@@ -320,7 +320,7 @@ class CrossEncoder:
         if (
             self.width == self.length
             and self.finetune.pooling == "masked"
-            and not self.finetune.run.strategy.tpu
+            and self.finetune.run.strategy.distribution_strategy != "tpu"
         ):
             buckets = finetune_batches.bucket_lengths("auto", self.length)
         return (
