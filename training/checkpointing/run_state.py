@@ -116,22 +116,35 @@ def _restore(
             rows = np.sort(learner.memory.own_rows())
             learner.memory.from_host(saved.read(rows))
         return int(optimizer.step.numpy()), path, None, tuple(notes)
-    start = None
+    start, notes = begin(options, learner, warm_start)
+    with strategy.scope():
+        # The average starts where the weights do.
+        for name, average in optimizer.averages.by_name.items():
+            average.assign(learner.variables[name])
+    return 0, start and start.path, start, notes
+
+
+def begin(
+    options: RunOptions, learner: Learner, warm_start: Callable | None
+) -> tuple[Source | None, tuple[str, ...]]:
+    """Gives a run without a checkpoint of its own its first weights.
+
+    Whose they are, None = random ones, and the lines of `warm_start`.
+    """
+    start, notes = None, ()
     if options.init_checkpoint:
         start = resolve(
             options.init_checkpoint,
             options.checkpoint_choice,
             options.init_part,
         )
-        restore_weights(strategy, learner.model, start, options.init_require)
-    notes = ()
-    with strategy.scope():
-        if warm_start:
+        restore_weights(
+            learner.strategy, learner.model, start, options.init_require
+        )
+    if warm_start:
+        with learner.strategy.scope():
             notes = warm_start(learner.model)
-        # The average starts where the weights do.
-        for name, average in optimizer.averages.by_name.items():
-            average.assign(learner.variables[name])
-    return 0, start and start.path, start, tuple(notes)
+    return start, tuple(notes)
 
 
 def _open_memory(path: str, wanted: RecurrentMemory):

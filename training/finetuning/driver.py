@@ -63,7 +63,8 @@ class Driver:
         if options.dry_run:
             if options.do_train:
                 check_same_task(self.spec, self.home)
-            dry_run.check(self.task, options, self.objective, self.say)
+            start = self.head_start()
+            dry_run.check(self.task, options, self.objective, self.say, start)
             return {}
         with outputs.held(options):
             model = newest = None
@@ -85,14 +86,7 @@ class Driver:
         # Without a checkpoint what is there is a dead run's.
         if checkpoint_folder.newest_prefix(self.home):
             self.spec = thresholds.keep(self.spec, read_spec(self.home))
-        run, start = options.run, None
-        if options.init_head:
-            start = head_start.head_start(
-                options.init_head,
-                self.spec,
-                run.init_checkpoint,
-                run.checkpoint_choice,
-            )
+        run, start = options.run, self.head_start()
         if writes(options):
             tf.io.gfile.makedirs(self.home)
             write_task(task, self.spec, self.home)
@@ -117,6 +111,18 @@ class Driver:
             say=self.say,
         )
         return run_training(request).or_stop().model
+
+    def head_start(self) -> Callable | None:
+        """What gives the new head its values, if `init_head` asks for it."""
+        options, run = self.options, self.options.run
+        if not (options.do_train and options.init_head):
+            return None
+        return head_start.head_start(
+            options.init_head,
+            self.spec,
+            run.init_checkpoint,
+            run.checkpoint_choice,
+        )
 
     def use(self, model, newest: str | None) -> Results:
         """Evaluates, predicts and exports with the weights of the options.

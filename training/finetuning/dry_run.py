@@ -21,7 +21,11 @@ from modeling.checkpoints.folder import newest_prefix
 from training import loop
 from training import strategy as strategy_lib
 from training.checkpointing import run_state
-from training.checkpointing.checkpoints import PREFIX, restore_weights
+from training.checkpointing.checkpoints import (
+    PREFIX,
+    check_no_release,
+    restore_weights,
+)
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.outputs import prediction_folder
 from training.finetuning.sources import weights_of
@@ -32,15 +36,17 @@ from training.step.learner import build_learner
 from training.step.train_step import Trainer
 
 
-def check(task: Task, options: FinetuneOptions, objective, say) -> None:
+def check(
+    task: Task, options: FinetuneOptions, objective, say, warm_start=None
+) -> None:
     """Says what the run would be; changes no file.
 
-    Raises UserError: what the run itself would stop with, or a loss that is no
-    number.
+    `warm_start` is that of the training, see `run_state.open_run`. Raises
+    UserError: what the run itself would stop with, or a loss that is no number.
     """
     run = options.run
     if options.do_train:
-        model = _one_step(task, run, objective, say)
+        model = _one_step(task, run, objective, say, warm_start)
     else:
         strategy = strategy_lib.setup(run.strategy)
         with strategy.scope():
@@ -69,8 +75,9 @@ def check(task: Task, options: FinetuneOptions, objective, say) -> None:
     say("dry run: all is well; nothing was trained, nothing written")
 
 
-def _one_step(task: Task, run, objective, say):
+def _one_step(task: Task, run, objective, say, warm_start):
     """The model after one step that nobody keeps."""
+    check_no_release(run.model_dir)
     strategy = strategy_lib.setup(run.strategy)
     tf_keras.utils.set_random_seed(run.strategy.seed)  # as `open_run`
     split = BatchSplit(
@@ -83,9 +90,8 @@ def _one_step(task: Task, run, objective, say):
         objective, strategy, split, run.optimizer, run.train_steps
     )
     newest = newest_prefix(run.model_dir, PREFIX)
-    path, require = newest or run.init_checkpoint, run.init_require
     if newest:
-        require = "all"
+        restore_weights(strategy, learner.model, newest, "all")
         run_record.update(
             run.model_dir,
             {},
@@ -95,11 +101,15 @@ def _one_step(task: Task, run, objective, say):
             True,
             False,
         )
-    if path:
-        restore_weights(strategy, learner.model, path, require)
+    start = None if newest else run_state.begin(run, learner, warm_start)[0]
     dataset, spec = distribute(strategy, task.batches(task.train, TRAIN), split)
     state = run_state.RunState(
-        run, learner, checkpoints=None, chief=True, restored_from=path
+        run,
+        learner,
+        checkpoints=None,
+        chief=True,
+        restored_from=newest or (start and start.path),
+        weights=start,
     )
     _, lines = estimate_lines(learner, spec)
     for line in report.start_lines(state, lines):

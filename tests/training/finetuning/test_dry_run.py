@@ -18,10 +18,13 @@ from data.finetuning.race.task import RaceTask
 from data.finetuning.tagging.task import TaggingTask
 from data.finetuning.task import Split, Task
 from tests.helpers.runs import squad as run_squad
-from tests.helpers.runs.classifier import make_options
+from tests.helpers.runs.classifier import make_job, make_options, write_task
 from tests.helpers.runs.race import write_race
 from tests.helpers.runs.tagger import write_sentences
 from training.finetuning import dry_run
+from training.finetuning.driver import Driver
+from training.reporting import loss_log
+from training.run_options import OptimizerOptions
 
 ASKED = {"do_train": True, "do_eval": True, "do_predict": True}
 
@@ -156,3 +159,34 @@ def test_a_dry_run_makes_the_reports(tmp_path):
     toy.write_report = fails
     with pytest.raises(ZeroDivisionError):
         dry_run.require_report(*how)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_the_first_batch_has_the_loss_of_the_run(tmp_path, spiece_model):
+    """It begins with the same weights: checkpoint, its choice, and head."""
+    write_task(tmp_path)
+    optimizer = OptimizerOptions(learning_rate=3e-2)
+
+    def start(name, said=None, init_head="tsv", **actions):
+        run = {"model_dir": str(tmp_path / name), "optimizer": optimizer}
+        if name != "first":
+            run |= {"init_checkpoint": str(tmp_path / "first")}
+        head = "" if name == "first" else init_head
+        actions = {"do_train": True, "init_head": head} | actions
+        options = make_options(tmp_path, run=run, **actions)
+        job = make_job(tmp_path, spiece_model, options)
+        say = [].append if said is None else said.append
+        return Driver(job, options, say=say).run()
+
+    start("first")
+    said = []
+    start("second", said, dry_run=True)
+    start("second")
+    names, rows = loss_log.read(str(tmp_path / "second"))
+    loss = rows[0, 1 + names.index("loss")]
+    assert f"first batch  loss {loss:.5g}" in said
+    assert f"weights      {tmp_path}/first/model.ckpt-3 (the newest)" in said
+    with pytest.raises(UserError, match="--init_head=mnli: --init_checkpoint"):
+        start("third", init_head="mnli", dry_run=True)
+    assert not (tmp_path / "third").exists()
