@@ -39,6 +39,8 @@ def main() -> None:
     for line in recipe:
         print(line)
     data = open_data(what)
+    for line in what.evaluates(options.eval_every, bool(data.held_out)):
+        print(line)
     request = make_request(data, what, options)
     if what.mode == "eval":
         jobs.evaluate(request, what.follow)

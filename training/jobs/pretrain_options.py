@@ -142,6 +142,26 @@ class PretrainOptions:
         """What a resumed run cannot change about what it learns."""
         return {name: getattr(self, name) for name in _KEPT}
 
+    def evaluates(self, eval_every: int, held_out: bool) -> list[str]:
+        """Lines about an --eval_every that is not followed.
+
+        Raises UserError: evaluations are asked for, and there are no data.
+        """
+        if not eval_every or self.mode == "eval":
+            return []
+        if self.mode == "train":
+            return [
+                f"note: --eval_every={eval_every}: of --mode=train_and_eval; "
+                "--mode=train evaluates nothing"
+            ]
+        if not held_out:
+            raise UserError(
+                f"--eval_every={eval_every}: {self.data_dir} has no dev split "
+                "to evaluate: build it with --dev_fraction=0.01, give "
+                "--eval_data_dir, or --mode=train"
+            )
+        return []
+
     def check_objective(self, objective: str) -> None:
         """Raises UserError where a flag is given that is the other one's."""
         other, wanted = _PERMUTATION, "permutation_lm"

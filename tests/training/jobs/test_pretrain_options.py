@@ -47,6 +47,20 @@ def test_only_an_evaluation_follows_another_job():
             PretrainOptions("d", mode=mode, follow=True)
 
 
+def test_evaluations_that_are_asked_for_are_made_or_said():
+    for mode in ("train", "train_and_eval", "eval"):
+        assert PretrainOptions("d", mode=mode).evaluates(0, False) == []
+    options = PretrainOptions("d")
+    assert options.evaluates(4, True) == []
+    with pytest.raises(UserError, match="--eval_every=4: d has no dev split"):
+        options.evaluates(4, False)
+    (line,) = PretrainOptions("d", mode="train").evaluates(4, True)
+    assert line == (
+        "note: --eval_every=4: of --mode=train_and_eval; --mode=train "
+        "evaluates nothing"
+    )
+
+
 @pytest.mark.parametrize(
     "wrong, message",
     [

@@ -1,5 +1,6 @@
 """run_pretrain.py on small records: refusals, replicas, resume, evaluation."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -244,6 +245,26 @@ def test_the_memory_where_no_flag_gives_it(built_config):
     assert built_config(model_dir="unset", saved=False) == default
     assert built_config(model_dir=4, init=7, saved=False) == 7
     assert built_config(model_dir=4, path=9, saved=False) == 9
+
+
+def test_evaluations_without_held_out_data_are_refused(
+    records, tmp_path, monkeypatch
+):
+    data = run_pretrain.open_data(PretrainOptions(data_dir=records))
+    bare = dataclasses.replace(data, held_out=None)
+    monkeypatch.setattr(run_pretrain, "open_data", lambda what: bare)
+    remove_ours()
+    pretrain_flags.define()
+    try:
+        model = tmp_path / "model"
+        command = ["run_pretrain.py", f"--data_dir={records}", "--eval_every=3"]
+        flags.FLAGS([*command, f"--model_dir={model}"])
+        with pytest.raises(UserError, match="--eval_every=3: .* no dev split"):
+            run_pretrain.main()
+        assert not model.exists()
+    finally:
+        remove_ours()
+        flags.FLAGS.unparse_flags()
 
 
 def test_another_vocabulary_is_refused(records, tmp_path):
