@@ -27,7 +27,7 @@ from training.finetuning.options import FinetuneOptions
 def find_config(
     options: FinetuneOptions, vocab_size: int, spiece: str = ""
 ) -> EncoderConfig:
-    """--model_config_path, or the config beside the checkpoint.
+    """--model_config_path, or the config beside the weights that are read.
 
     Released weights may have more rows than the pieces of `spiece`. Raises
     UserError: there is none, it is of another vocabulary, or a flag changes
@@ -71,12 +71,36 @@ def _known_config(
     if options.model_config_path:
         path = options.model_config_path
         return read_config(path), path
+    named = _named(options)
+    if named and (named.format == "hf" or config_file_in(named.folder)):
+        return checkpoints.source_config(named), named.folder
     if trained and not options.predict_ckpt and config_file:
         return read_config(config_file), config_file
     if run.init_checkpoint:
         config = checkpoints.find_config(run.init_checkpoint)
         return config, run.init_checkpoint
     return (read_config(config_file), config_file) if config_file else None
+
+
+def _named(options: FinetuneOptions) -> checkpoints.Source | None:
+    """What --predict_ckpt names, if its model is read: settings are of weights.
+
+    One that is named beside a training is of the same model.
+    """
+    if options.do_train or not options.predict_ckpt:
+        return None
+    return checkpoints.resolve(options.predict_ckpt)
+
+
+def _folders(options: FinetuneOptions) -> list[str]:
+    """Folders whose vocabulary and text settings the model has."""
+    named = _named(options)
+    if named and vocabulary.find(named.folder):
+        return [named.folder]
+    folders = [options.run.model_dir]
+    if options.run.init_checkpoint:
+        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
+    return folders
 
 
 def read_spec(model_dir: str) -> TaskSpec | None:
@@ -95,26 +119,24 @@ def weights_of(options: FinetuneOptions) -> checkpoints.Source:
 
 
 def find_spiece(options: FinetuneOptions, given: str) -> str:
-    """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
+    """--spiece_model_file, or the copy beside the weights that are read.
 
-    A released folder's `tokenizer.json` or `vocab.txt` counts, too.
+    Those of --predict_ckpt, else of `model_dir`, else the start's. A released folder's `tokenizer.json` or `vocab.txt` counts, too.
 
     Raises:
       UserError: there is none.
     """
     if given:
         return given
-    folders = [options.run.model_dir]
+    home = options.run.model_dir
     begins = options.do_train and not options.run.init_checkpoint
-    if begins and vocabulary.find(*folders) is None:
+    if begins and vocabulary.find(home) is None:
         raise UserError(
-            f"{folders[0]} holds no vocabulary, and nothing to begin with is "
+            f"{home} holds no vocabulary, and nothing to begin with is "
             "given: give --init_checkpoint, a folder with weights and their "
             "vocabulary, or --spiece_model_file to train random weights"
         )
-    if options.run.init_checkpoint:
-        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
-    return vocabulary.find_or_refuse(*folders)
+    return vocabulary.find_or_refuse(*_folders(options))
 
 
 def find_text(
@@ -128,10 +150,7 @@ def find_text(
     Raises UserError: the folder's or the checkpoint's model is of another
     vocabulary or of other text settings; or the flags differ.
     """
-    folders = [options.run.model_dir]
-    if options.run.init_checkpoint:
-        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
     file = vocabulary.read(spiece)
-    settings = vocabulary.settle(file, said, *folders)
+    settings = vocabulary.settle(file, said, *_folders(options))
     say(f"text         {file.describe(settings)}")
     return settings

@@ -46,7 +46,14 @@ def options_of(folder, path="", start=None, **actions):
 
 @pytest.fixture
 def world(tmp_path):
-    """A flag's file of width 8, a start of 12, a run's folder of 16."""
+    """A flag's file of width 8, a start of 12, a run's folder of 16.
+
+    Beside them other weights of width 20, and bare ones.
+    """
+    config_in(tmp_path / "named", 20)
+    bare = config_in(tmp_path / "bare", 20)
+    (tmp_path / "bare" / "xlnet_config.json").unlink()
+    assert sources.config_file_in(bare) is None
     config_in(tmp_path / "flag", 8)
     start = config_in(tmp_path / "start", 12)
     config_in(tmp_path / "model", 16)
@@ -60,15 +67,21 @@ def world(tmp_path):
         (("start",), {"do_train": True}, True, 12),
         (("start",), {"do_eval": True}, False, 12),
         (("start",), {"do_eval": True}, True, 16),
-        (("start",), {"do_eval": True, "predict_ckpt": "x"}, True, 12),
+        (("start",), {"do_eval": True, "predict_ckpt": "bare"}, True, 12),
+        (("start",), {"do_eval": True, "predict_ckpt": "named"}, True, 20),
+        (("path",), {"do_eval": True, "predict_ckpt": "named"}, True, 8),
+        (("start",), {"do_train": True, "predict_ckpt": "named"}, True, 12),
         ((), {"do_train": True}, False, 16),
-        ((), {"do_eval": True, "predict_ckpt": "x"}, True, 16),
+        ((), {"do_eval": True, "predict_ckpt": "bare"}, True, 16),
     ],
 )
 def test_which_architecture_a_run_has(world, given, actions, trained, width):
     folder, path, start = world
     if trained:
         spec_of().write(str(folder / "model"))
+    if "predict_ckpt" in actions:
+        named = str(folder / actions["predict_ckpt"])
+        actions = actions | {"predict_ckpt": named}
     options = options_of(
         folder,
         path if "path" in given else "",
@@ -123,6 +136,29 @@ def test_the_encoder_decides_what_the_user_does_not(
     found, row = sources.settle(options)
     assert (found.summary_type, row) == (kind, layout)
     assert found.run is options.run
+
+
+@pytest.mark.shared
+def test_named_weights_have_their_own_vocabulary(world, spiece_model):
+    """Not that of the folder that takes the results."""
+    folder, _, start = world
+    options = options_of(
+        folder, start=start, do_eval=True, predict_ckpt=str(folder / "named")
+    )
+    for place in ("named", "model"):
+        shutil.copy(spiece_model, folder / place / "spiece.model")
+    spec_of(spiece_sha256="another").write(str(folder / "model"))
+    path = sources.find_spiece(options, "")
+    assert path == str(folder / "named" / "spiece.model")
+    found = sources.find_text(options, path, TextChoice(), [].append)
+    assert found == TextSettings()
+    (folder / "named" / "spiece.model").unlink()
+    path = sources.find_spiece(options, "")
+    assert path == str(folder / "model" / "spiece.model")
+    with pytest.raises(
+        UserError, match="model/task.json: wanted spiece_sha256"
+    ):
+        sources.find_text(options, path, TextChoice(), [].append)
 
 
 def test_a_folder_without_a_task_has_no_spec(tmp_path):
