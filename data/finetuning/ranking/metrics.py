@@ -15,6 +15,7 @@ ERR: Chapelle et al. 2009; r = (2^g - 1) / 2^G with G = 4, fixed in gdeval.
 """
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,19 @@ from data.finetuning.ranking.runs import Run
 
 MAX_GRADE = 4
 TREC_MEASURES = ("ndcg_cut_20", "map", "recip_rank", "P_20", "recall_100")
+# What trec_eval averages over queries. Of gm_map it has another mean, num_rel
+# and its like are sums, and runid is a text.
+_WHOLE = (
+    *("map", "ndcg", "ndcg_rel", "Rndcg", "G", "binG", "recip_rank", "Rprec"),
+    *("bpref", "infAP", "11pt_avg", "utility", "set_P", "set_relative_P"),
+    *("set_recall", "set_map", "set_F"),
+)
+# With a cut-off: documents from 1 on, or a share. trec_eval writes two digits
+# of it, and ends the process at documents 0.
+_CUT = re.compile(
+    r"(P|recall|success|relative_P|map_cut|ndcg_cut)_[1-9][0-9]{0,17}"
+    r"|iprec_at_recall_(0\.[0-9]{2}|1\.00)|Rprec_mult_[0-9]\.[0-9]{2}"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,13 +151,10 @@ def trec_eval(
     measure that it does not have; the package is missing.
     """
     tool = lines.package("pytrec_eval")
-    try:
-        evaluator = tool.RelevanceEvaluator(
-            {q: {d: int(g) for d, g in j.items()} for q, j in qrels.items()},
-            {_family(tool, name) for name in measures},
-        )
-    except ValueError as e:
-        raise UserError(f"--trec_measures: {e}") from e
+    evaluator = tool.RelevanceEvaluator(
+        {q: {d: int(g) for d, g in j.items()} for q, j in qrels.items()},
+        {_family(name) for name in measures},
+    )
     values = evaluator.evaluate(
         {q: {d: float(s) for d, s in r.items()} for q, r in run.items()}
     )
@@ -153,17 +164,17 @@ def trec_eval(
     }
 
 
-def _family(tool, name: str) -> str:
+def _family(name: str) -> str:
     """`ndcg_cut_20` as the library wants it: `ndcg_cut.20`."""
-    family, _, cut = name.rpartition("_")
-    if family in tool.supported_measures and cut.replace(".", "").isdigit():
-        return f"{family}.{cut}"
-    if name in tool.supported_measures and "cut" not in name:
+    if _CUT.fullmatch(name):
+        return ".".join(name.rsplit("_", 1))
+    if name in _WHOLE:
         return name
     raise UserError(
-        f"--trec_measures: trec_eval has no measure {name!r}; it has "
-        f"{', '.join(sorted(tool.supported_measures))}, with a cut-off after "
-        "_ where one is needed (recall_100)"
+        f"--trec_measures: wanted measures that trec_eval averages over "
+        f"queries, found {name!r}; there are {', '.join(_WHOLE)}, and with a "
+        "cut-off P_20, recall_100, success_5, relative_P_20, map_cut_20, "
+        "ndcg_cut_20, iprec_at_recall_0.10, Rprec_mult_1.20"
     )
 
 

@@ -81,9 +81,28 @@ def test_scores_that_differ_beyond_single_precision_are_no_ties():
     assert metrics.ndcg(qrels, run, 20) == {"1": 1.0}
 
 
-def test_unknown_measures(case):
-    with pytest.raises(UserError, match="has no measure 'bogus_3'"):
-        metrics.trec_eval(case["qrels"], case["run"], ("bogus_3",))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bogus_3", "P", "recall", "iprec_at_recall", "P_0", "P_05", "P_5.5"),
+        *("G_1", "ndcg_cut_٣", "iprec_at_recall_0.1", "Rprec_mult_1"),
+        *("iprec_at_recall_1.50", "runid", "num_q", "gm_map", ""),
+    ],
+)
+def test_measures_without_a_mean_of_queries_are_refused(case, name):
+    """Of some the library gives nothing, of others it ends the process."""
+    with pytest.raises(UserError, match=f"trec_eval averages .* {name!r}; "):
+        metrics.trec_eval(case["qrels"], case["run"], (name,))
+
+
+def test_every_measure_that_is_named_has_a_value(case):
+    with pytest.raises(UserError) as refused:
+        metrics.trec_eval(case["qrels"], case["run"], ("bogus",))
+    named = str(refused.value).partition("there are ")[2]
+    names = tuple(named.replace("and with a cut-off ", "").split(", "))
+    assert {"map", "set_F", "P_20", "iprec_at_recall_0.10"} < set(names)
+    of_query = metrics.trec_eval(case["qrels"], case["run"], names)
+    assert all(set(values) == set(names) for values in of_query.values())
 
 
 def test_nothing_to_average_over_is_said():

@@ -248,7 +248,7 @@ MISTAKES = [
     (
         lambda f: None,
         {"data": {"trec_measures": ("bogus",)}, "ranker": {"ranker": "bm25"}},
-        "trec_eval has no measure 'bogus'",
+        "wanted measures that trec_eval averages over queries, found 'bogus'",
     ),
 ]
 
