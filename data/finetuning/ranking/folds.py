@@ -64,7 +64,7 @@ def read(path: str, queries: list[str]) -> list[Fold]:
         if unknown:
             raise UserError(
                 f"{where} names the query {unknown[0]!r}, which has no "
-                "judgement or no topic: take it out"
+                "judgement, no topic or no candidates: take it out"
             )
         twice = [q for q in everyone if everyone.count(q) > 1]
         if twice or tested & set(fold.test):
