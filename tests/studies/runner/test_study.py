@@ -213,6 +213,25 @@ def test_a_row_without_a_task_has_no_job_and_an_empty_cell(options, tmp_path):
     assert not left.rows[0].without
 
 
+def test_an_evaluation_in_place_is_one_per_pretraining(options, tmp_path):
+    """Whatever other tasks have: it has no seed, and all would be equal."""
+    text = options.read_text()
+    changed = text.replace("train_steps = 4 }", "in_place = true }")
+    assert changed != text
+    options.write_text(changed)
+    runner = study.Study(str(tmp_path / "out"), load(str(options), {}))
+    row, column = runner.options.rows[0], runner.options.columns[2]
+    jobs = {job.name for job in runner._jobs(row, ("", ""), {})}
+    assert {n for n in jobs if "/two" in n} == {"a-0/two-0", "a-1/two-0"}
+    assert len({n for n in jobs if "/one" in n}) == 6
+    for name in jobs:
+        runner.results[name] = {column.name: 0.5}
+    assert runner._results(row, column, "") == {
+        "0.0": {column.name: 50.0},
+        "1.0": {column.name: 50.0},
+    }
+
+
 @pytest.mark.slow
 def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
     """Two seeds here, the third there: the table of all three."""
