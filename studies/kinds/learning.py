@@ -22,6 +22,7 @@ from studies.runner.seed_table import Row
 from studies.runner.study import Study
 from studies.runner.study_file import ResultColumn, StudyOptions
 from studies.runner.study_records import EVALUATIONS
+from studies.runner.study_rows import RowOptions
 
 _STEP, _STEPS, _THEN = "s per step", "steps in equal seconds", "held out then"
 # Sizes of a workload -> flags of [pretrain].
@@ -109,30 +110,56 @@ class Learning(Study):
     @functools.cached_property
     def seconds(self) -> dict[str, float]:
         """Row -> median of a step of its system, in turn; {} without."""
-        path = self.path("speed.json")
+        path, timed = self.path("speed.json"), self._timed()
+        if not timed:
+            return {}
         if files.exists(path):
-            return files.read_json_object(path, "remove it to time again")
-        if self.only_read or not self.options.systems:
+            kept = files.read_json_object(path, "remove it to time again")
+            if kept.get("timed") == timed:
+                return kept["seconds"]
+            if self.only_read:
+                self._say(
+                    f"note: {path} is of other steps: run without --table"
+                )
+        if self.only_read:
             return {}
         self._say("timing the steps")
-        systems, sizes = [], {"dropout": 0.0}
-        for row in self.options.rows:
-            flags = self.options.flags_of(row)
-            manifest = PretrainingManifest.load(flags["data_dir"])
-            sizes |= {k: flags[flag] for k, flag in _SIZES.items()}
-            sizes |= {"length": manifest.seq_len, "vocab": manifest.vocab_size}
-            own = {"predict": manifest.num_predict}
-            module = self.options.systems[row.key]
-            systems.append(System(row.key, module, sizes=own))
+        systems = [
+            System(
+                row.key, self.options.systems[row.key], sizes=self._sizes(row)
+            )
+            for row in self.options.rows
+        ]
         seconds = {}
-        workload, rounds = Workload(**sizes), self.options.rounds
+        workload, rounds = Workload(dropout=0.0), self.options.rounds
         for result in harness.compare(systems, workload, rounds):
             if result.error:
                 self._say(f"timing {result.name} failed: {result.error}")
                 return {}
             seconds[result.name] = float(np.median(result.seconds))
-        files.write_json(path, seconds)
+        files.write_json(path, {"timed": timed, "seconds": seconds})
         return seconds
+
+    def _timed(self) -> dict[str, list]:
+        """Row -> system, rounds and flags that its step depends on."""
+        if not self.options.systems:
+            return {}
+        rounds, timed = self.options.rounds, {}
+        for row in self.options.rows:
+            flags = self.options.flags_of(row)
+            own = {flag: flags[flag] for flag in _SIZES.values()}
+            timed[row.key] = [self.options.systems[row.key], rounds, own]
+        return timed
+
+    def _sizes(self, row: RowOptions) -> dict[str, int]:
+        """Of a row's step: its model's, and those of its records."""
+        flags = self.options.flags_of(row)
+        manifest = PretrainingManifest.load(flags["data_dir"])
+        return {k: flags[flag] for k, flag in _SIZES.items()} | {
+            "length": manifest.seq_len,
+            "vocab": manifest.vocab_size,
+            "predict": manifest.num_predict,
+        }
 
     def shown(self, rows: list[Row]) -> tuple[StudyOptions, list[Row]]:
         """With what is reached in equal seconds, where steps are timed."""

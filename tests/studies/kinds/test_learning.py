@@ -1,11 +1,14 @@
 """Our defaults beside the original's objective: jobs, table, curves."""
 
+import dataclasses
 import json
 import pathlib
+import types
 
 import numpy as np
 import pytest
 
+from benchmarks.compare import harness
 from common.errors import UserError
 from studies.kinds import learning
 from studies.kinds.registry import load, runner_of
@@ -54,7 +57,8 @@ def runner(tmp_path):
 
 
 def timed(runner, **seconds):
-    (pathlib.Path(runner.folder) / "speed.json").write_text(json.dumps(seconds))
+    value = {"timed": runner._timed(), "seconds": seconds}
+    (pathlib.Path(runner.folder) / "speed.json").write_text(json.dumps(value))
     return runner
 
 
@@ -99,6 +103,51 @@ def test_a_table_without_runs_or_times_says_so(runner):
     assert lines_of(runner)["ours"] == ["not run", "not run"]
     assert not any(runner.curves().values())
     assert runner.draw(runner._rows()) == []
+
+
+def test_each_row_is_timed_with_its_own_sizes(runner, monkeypatch):
+    """And again where they, the systems or the rows of the file are others."""
+    records = {"ours": (32, 36, 5), "original": (24, 40, 3)}
+    names = ("seq_len", "vocab_size", "num_predict")
+    monkeypatch.setattr(
+        learning.PretrainingManifest,
+        "load",
+        lambda path: types.SimpleNamespace(
+            **dict(zip(names, records[path.split("-")[1][:-5]], strict=True))
+        ),
+    )
+    steps = []
+
+    def compare(systems, workload, rounds):
+        steps.append([workload.replace(**s.sizes) for s in systems])
+        return [harness.Result(s.name, seconds=[0.5] * rounds) for s in systems]
+
+    monkeypatch.setattr(learning.harness, "compare", compare)
+    runner.only_read = False
+    deep = dataclasses.replace(
+        runner.options.rows[1],
+        pretrain=runner.options.rows[1].pretrain | {"n_layer": 2},
+    )
+    first = runner.options
+    changed = dataclasses.replace(first, rows=(first.rows[0], deep))
+    for options in (changed, changed, first):
+        runner.options = options
+        assert runner.seconds == {"ours": 0.5, "original": 0.5}
+        del runner.seconds
+    assert len(steps) == 2  # the second time they are read
+    sizes = ("layers", "width", "length", "vocab", "predict", "dropout")
+    found = [[getattr(w, name) for name in sizes] for w in steps[0]]
+    assert found == [[1, 16, 32, 36, 5, 0.0], [2, 16, 24, 40, 3, 0.0]]
+    assert steps[1][1].layers == 1
+
+
+def test_a_table_leaves_times_of_other_rows_out(runner):
+    timed(runner, ours=0.2)
+    said, runner._say = [], lambda line: said.append(line)
+    systems = runner.options.systems | {"original": "benchmarks.systems.ours"}
+    runner.options = dataclasses.replace(runner.options, systems=systems)
+    assert len(lines_of(runner)["row"]) == 2
+    assert len(said) == 1 and "speed.json is of other steps" in said[0]
 
 
 def test_the_picture_has_both_budgets(runner, monkeypatch):
