@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from studies.runner.jobs import NOT_RUN
 from studies.runner.seed_table import Row, paired, same_rate
 from studies.runner.study_file import Claim, ResultColumn, StudyOptions
 
@@ -155,11 +156,20 @@ def _comparison(
     ours, theirs = paired(rows[more], rows[less], column.name)
     excluded = ""
     if not ours:
-        excluded = "not run"
+        excluded = _without_pairs(rows[more], rows[less], column.name)
     elif not same_rate(rows[more], rows[less]):
         excluded = "not compared, the rates of targets differ"
     differences = tuple(a - b for a, b in zip(ours, theirs, strict=True))
     return Comparison(claim, column, more, less, differences, excluded)
+
+
+def _without_pairs(more: Row, less: Row, column: str) -> str:
+    """Why two rows have no seed to be compared by."""
+    for row in (more, less):
+        error = row.errors.get(column, NOT_RUN)
+        if not row.values.get(column):
+            return error if error == NOT_RUN else f"failed: {error}"
+    return "not compared, the rows have no seed in common"
 
 
 def text(options: StudyOptions, rows: Sequence[Row]) -> str:

@@ -74,7 +74,7 @@ def test_the_table_by_hand(options, tmp_path):
     assert f"| {apart} |" in table
     assert "*0.5*" in table and "failed: no such objective" in table
     assert found["c wrong"]["errors"]["two"].startswith("c-0: no such")
-    assert "two, c less b: not run" in table
+    assert "two, c less b: failed: c-0: no such objective" in table
     assert re.search(
         r"one, a less b: .* 2 pairs, p = [^:]*: (holds|not|contra)", table
     )

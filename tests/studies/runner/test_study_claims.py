@@ -168,3 +168,16 @@ def test_without_tests_nothing_is_said_of_them():
     assert study_claims.text(options_of(claim), rows_of()) == (
         "- it helps\n  - f1, b less a: not run\n"
     )
+
+
+def test_rows_without_a_pair_say_why():
+    """One has failed, or each has seeds that the other has not."""
+    claim = Claim("it helps", ("b", "c"), ("a",), ("f1",))
+    a, b, c, d = rows_of(a_f1=(1.0, 2.0))
+    b.errors["f1"] = "b-0: no such objective"
+    c.values["f1"] = {"0.0": 3.0, "1.0": 4.0}
+    text = study_claims.text(options_of(claim), [a, b, c, d])
+    assert text.splitlines()[1:] == [
+        "  - f1, b less a: failed: b-0: no such objective",
+        "  - f1, c less a: not compared, the rows have no seed in common",
+    ]
