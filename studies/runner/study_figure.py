@@ -177,5 +177,5 @@ def read_rows(table: str, options: StudyOptions) -> list[Row]:
         for name, rate in re.findall(
             r"^\| ([^|]+) \| ([\d.]+)% ", f.read(), re.M
         ):
-            rows[name].rate = float(rate) / 100
+            find(report, "row", name, rows).rate = float(rate) / 100
     return list(rows.values())

@@ -57,6 +57,19 @@ def test_other_tables_are_refused(tmp_path, study, text, message):
         runner.read_rows(str(path))
 
 
+def test_a_report_with_a_row_that_the_study_lost_is_refused(tmp_path):
+    """One without values: its rate is in the report alone."""
+    path = tmp_path / "table.tsv"
+    path.write_text("row\tcolumn\tseed\tvalue\n")
+    report = "| 99 gone | 16.67% | failed: no memory |\n"
+    (tmp_path / "table.md").write_text(report)
+    places = dict.fromkeys(("out", "data", "text"), "-")
+    options = load(study_file.path_of("ablation"), places)
+    runner = runner_of(str(tmp_path), options, only_read=True)
+    with pytest.raises(UserError, match=r"table\.md: .* no row '99 gone'"):
+        runner.read_rows(str(path))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "study, said",
