@@ -11,8 +11,8 @@ One sentence per line, an empty line between documents, as the builder reads it.
 A document is a row's texts, SQuAD's paragraph or RACE's passage with what is
 asked of it left out; one that came before is left out. Only training files are
 read, and with --dev_fraction none of the rows that `run_classifier.py` holds out
-with the same flags (--multi_label is one). docs/guides/pretraining.md says what to
-do with the file.
+with the same flags (--multi_label and --labels are such).
+docs/guides/pretraining.md says what to do with the file.
 """
 
 import os
@@ -109,21 +109,8 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
         return ((example.article,) for example in questions)
     folder = files.beginning_with(os.path.join(FLAGS.data_dir, ""))
     files.refuse_input(FLAGS.output_file, folder)
-    return texts_of_rows(
-        ClassifierDataOptions(
-            task_name=FLAGS.task_name,
-            data_dir=FLAGS.data_dir,
-            head=head,
-            text_columns=tuple(FLAGS.text_columns),
-            label_column=FLAGS.label_column,
-            has_header=FLAGS.has_header,
-            label_separator=FLAGS.label_separator,
-            allow_empty_text=FLAGS.allow_empty_text,
-            dev_fraction=FLAGS.dev_fraction,
-            dev_seed=FLAGS.dev_seed,
-        ),
-        bad,
-    )
+    options = flag_values.build(ClassifierDataOptions, head=head)
+    return texts_of_rows(options, bad)
 
 
 def define() -> None:
@@ -141,17 +128,12 @@ def define() -> None:
     flags.DEFINE_string(
         "output_file", None, "Text file that is written.", required=True
     )
-    flags.DEFINE_list("text_columns", [], "tsv, csv, jsonl: columns of text.")
-    flags.DEFINE_string("label_column", "", "tsv, csv, jsonl: of the label.")
-    flags.DEFINE_bool("has_header", True, "tsv, csv: the first row has names.")
     head_flags.define()
     flag_values.define(
-        ClassifierDataOptions, "label_separator", "allow_empty_text"
+        ClassifierDataOptions,
+        *("text_columns", "label_column", "has_header", "label_separator"),
+        *("allow_empty_text", "labels", "dev_fraction", "dev_seed"),
     )
-    flags.DEFINE_float(
-        "dev_fraction", 0.0, "Share of the rows that is held out as dev.", 0.0
-    )
-    flags.DEFINE_integer("dev_seed", 0, "Which rows.", 0)
     flags.DEFINE_bool(
         "skip_bad_rows", False, "Leave rows out that cannot be read."
     )

@@ -154,3 +154,26 @@ def test_rows_with_several_labels_are_read(tmp_path):
     texts = {e.texts[0] for e in held}
     assert texts and not texts & {*found}
     assert texts | {*found, ""} == {row["text"] for row in rows} | {""}
+
+
+@pytest.mark.long
+def test_rows_of_other_classes_than_those_of_labels_are_left_out(tmp_path):
+    """They are none of the rows that `run_classifier.py` counts either."""
+    rows = [
+        {"text": f"row {i}", "label": ("neg", "pos", "other")[i % 3]}
+        for i in range(60)
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "text.txt"
+    run(
+        *("--task_name=jsonl", f"--data_dir={tmp_path}", "--skip_bad_rows"),
+        *("--labels=neg,pos", "--dev_fraction=0.3", f"--output_file={out}"),
+    )
+    found = {document[0] for document in read(out)}
+    options = ClassifierDataOptions(
+        *("jsonl", str(tmp_path)), labels=("neg", "pos"), dev_fraction=0.3
+    )
+    held = sets.open_set(options).read("dev", BadRows(skip=True))
+    texts = {example.texts[0] for example in held}
+    assert len(texts) == 11 and not texts & found
+    assert texts | found == {r["text"] for r in rows if r["label"] != "other"}
