@@ -309,7 +309,7 @@ class Study(Runner):
         jobs, count = [], self.options.finetune_seeds
         for task, options in self.options.tasks_of(row).items():
             for point, finetune_seed in itertools.product(
-                options.points(), self._tuning_seeds(task)
+                options.points(), self.options.tuning_seeds(task)
             ):
                 label = study_search.label(point)
                 name = study_search.place(row, seed, task, label, finetune_seed)
@@ -329,11 +329,6 @@ class Study(Runner):
                 reads = self._reads(task, name, home)
                 jobs.append(Job(name, (words,), reads, task, steps, turn))
         return jobs
-
-    def _tuning_seeds(self, task: str) -> range:
-        """Of one pretraining; an evaluation of it has no seed of its own."""
-        in_place = self.options.tasks[task].in_place
-        return range(1 if in_place else self.options.finetune_seeds)
 
     def _reads(
         self, source: str, name: str, home: str
@@ -415,7 +410,7 @@ class Study(Runner):
                     f"{own}" if row.start else f"{seed}.{own}": (
                         study_search.place(row, seed, column.of, point, own)
                     )
-                    for own in self._tuning_seeds(column.of)
+                    for own in self.options.tuning_seeds(column.of)
                 }
             for key, job_name in places.items():
                 result = dict(self.results.get(job_name) or self.results[name])

@@ -219,6 +219,10 @@ class StudyOptions:
         given = self.tasks.items()
         return {k: task for k, task in given if task.base not in row.without}
 
+    def tuning_seeds(self, task: str) -> range:
+        """Of one pretraining; an evaluation of it has no seed of its own."""
+        return range(1 if self.tasks[task].in_place else self.finetune_seeds)
+
     def columns_of(self, source: str) -> list[ResultColumn]:
         """Those whose numbers a job of `source` leaves."""
         return [c for c in self.columns if c.of == source]

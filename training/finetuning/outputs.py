@@ -97,12 +97,12 @@ def _better_before(path: str, metric: str, found: dict, name: str) -> list[str]:
         return []
     earlier = files.read_json_object(path, "move it away")
     old, whose = earlier.get(metric), earlier.get("checkpoint", name)
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    if whose == name or old is None or sign * old <= sign * found[metric]:
+    new, sign = found.get(metric), -1.0 if metric in LOWER_IS_BETTER else 1.0
+    if whose == name or None in (old, new) or sign * old <= sign * new:
         return []
     return [
         f"note: {path} had {metric} {old:.5g} of {whose}, and has now "
-        f"{found[metric]:.5g} of {name}"
+        f"{new:.5g} of {name or 'an ensemble'}"
     ]
 
 

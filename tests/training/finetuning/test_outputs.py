@@ -1,4 +1,6 @@
-"""Quartiles of lengths by hand; every task's parts add up to the whole."""
+"""Quartiles of lengths by hand; what an earlier evaluation of a folder had."""
+
+import json
 
 import numpy as np
 
@@ -26,3 +28,23 @@ def test_quartiles_by_hand():
     # One length is one quartile.
     (row,) = outputs.by_quartile(np.full(5, 6), evaluate)
     assert row["examples"] == 5 and row["longest"] == 6
+
+
+def test_a_better_number_of_other_weights_is_said(tmp_path):
+    """An ensemble has no loss: its folder may hold one of a single model."""
+    path = tmp_path / "eval_dev.json"
+    earlier = {"loss": 0.25, "accuracy": 0.9, "checkpoint": "model.ckpt-2"}
+    path.write_text(json.dumps(earlier))
+
+    def said(metric, found, name=""):
+        return outputs._better_before(str(path), metric, found, name)
+
+    assert said("loss", {"accuracy": 0.8}) == []
+    assert said("accuracy", {"accuracy": 0.9}) == []
+    assert said("accuracy", {"accuracy": 0.8}, "model.ckpt-2") == []
+    (line,) = said("accuracy", {"accuracy": 0.8}, "model.ckpt-4")
+    assert "had accuracy 0.9 of model.ckpt-2, and has now 0.8 of" in line
+    (line,) = said("accuracy", {"accuracy": 0.8})
+    assert line.endswith("has now 0.8 of an ensemble")
+    (line,) = said("loss", {"loss": 0.5}, "model.ckpt-4")
+    assert "had loss 0.25" in line
