@@ -154,12 +154,13 @@ class StrategyOptions:
 
     distribution_strategy: str = setting(
         "one_device",
-        "Default: tpu with --use_tpu, else mirrored with several GPUs or "
-        "--num_core_per_host, else one_device.",
+        "Default: tpu with --use_tpu, multi_worker_mirrored with "
+        "--worker_hosts, mirrored with --num_gpus, --num_core_per_host or "
+        "--num_virtual_replicas above 1, else one_device.",
         choices=STRATEGIES,
     )
     num_gpus: int = setting(
-        -1, "GPUs to use; -1 = all there are.", bounds=">= -1"
+        -1, "GPUs of mirrored; -1 = all there are.", bounds=">= -1"
     )
     all_reduce_alg: str | None = setting(
         None,
