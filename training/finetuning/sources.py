@@ -121,7 +121,8 @@ def weights_of(options: FinetuneOptions) -> checkpoints.Source:
 def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy beside the weights that are read.
 
-    Those of --predict_ckpt, else of `model_dir`, else the start's. A released folder's `tokenizer.json` or `vocab.txt` counts, too.
+    Those of --predict_ckpt, else of `model_dir`, else the start's. A released
+    folder's `tokenizer.json` or `vocab.txt` counts, too.
 
     Raises:
       UserError: there is none.

@@ -392,6 +392,29 @@ def test_a_query_leaves_room_for_the_document(
     assert not [line for line in said if "is low for a model" in line]
 
 
+@pytest.mark.shared
+@pytest.mark.parametrize("name", [None, "local"])
+def test_rows_have_one_length_on_a_tpu(tmp_path, spiece_model, name):
+    """Whether --tpu names it or --use_tpu means that of this machine."""
+    toy.write(tmp_path)
+    options = toy.options(tmp_path, ranker={"ranker": "cross_encoder"})
+    options = dataclasses.replace(options, max_seq_length=32)
+    run = RankingRun(options, Tokenizer(spiece_model), lambda line: None)
+    ranking = run.cross_encoder(run.task([]))
+    queries = list(ranking.texts.queries)[:2]
+
+    def width():
+        make, _ = ranking._candidates(queries)
+        return make({"batch_size": 3}).element_spec["input_ids"].shape[-1]
+
+    assert width() is None
+    strategy = StrategyOptions(distribution_strategy="tpu", tpu=name)
+    ranking.finetune = dataclasses.replace(
+        options.finetune, run=options.finetune.run.replace(strategy=strategy)
+    )
+    assert width() == 32
+
+
 def test_a_rate_that_is_too_low_for_the_width_is_said(tmp_path, spiece_model):
     toy.write(tmp_path)
     options = toy.options(tmp_path, ranker={"ranker": "cross_encoder"})
