@@ -33,7 +33,7 @@ ALLOWED = frozenset(
     """
     Abs AddN AddV2 All Any ArgMax Assert BatchMatMulV2 BiasAdd
     BroadcastGradientArgs BroadcastTo Cast ConcatV2 Const Cos Cumsum
-    DenseBincount Einsum EnsureShape Equal Erfc Exp ExpandDims
+    DenseBincount Einsum EnsureShape Equal Erf Erfc Exp ExpandDims
     FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherNd
     GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If Less
     LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr

@@ -55,8 +55,8 @@ ENCODERS = {
         head_activation="gelu",
     ),
 }
-# Of gradients, which exports had before they were left out, and of words.
-EARLIER = {"ReduceJoin", "ReluGrad", "SplitV"}
+# Of gradients, which exports had before they were left out, of words, and of gelu.
+EARLIER = {"Erfc", "ReduceJoin", "ReluGrad", "SplitV"}
 SHORT = {"max_query_length": 4}
 PASSAGES = SHORT | {"passage_stride": 3, "max_passages": 2}
 # Head -> (its model of a configuration, options of the data, labels).
