@@ -24,6 +24,24 @@ _UNUSED = (
     "predict_batch_size",
 )
 
+# Flags that only some rankers read.
+_OF_RANKERS = {
+    ("knrm",): (
+        *("kernel_bins", "exact_sigma", "with_candidate_score", "control"),
+        *("knrm_learning_rate", "knrm_adam_epsilon", "knrm_batch_size"),
+        *("epochs", "patience"),
+    ),
+    ("cosine", "knrm"): (
+        *("vectors", "vector_size", "layer", "center", "idf", "unit"),
+        *("stopwords", "embed_batch_size", "embedding_dtype"),
+    ),
+    ("cross_encoder",): (
+        *("rank_loss", "list_size", "passage_stride", "max_passages"),
+        *("segment_recurrence", "max_seq_length", "learning_rate"),
+        *("train_steps", "train_batch_size", "warmup_steps"),
+    ),
+}
+
 
 def define() -> None:
     """Registers the flags."""
@@ -51,6 +69,13 @@ def from_flags() -> tuple[
     unused = [name for name in _UNUSED if FLAGS[name].present]
     if unused:
         raise UserError(f"--{unused[0]} has no meaning here: leave it out")
+    for rankers, names in _OF_RANKERS.items():
+        given = [name for name in names if FLAGS[name].present]
+        if given and FLAGS.ranker not in rankers:
+            raise UserError(
+                f"--{given[0]} is of --ranker={' or '.join(rankers)}, received "
+                f"--ranker={FLAGS.ranker}: leave it out"
+            )
     named = {}
     if FLAGS.collection and FLAGS.dataset:
         raise UserError("--collection and --dataset: give one of them")

@@ -21,7 +21,8 @@ def read(*arguments):
 
 def test_a_collection_names_its_files_unless_they_are_given(folder):
     named = ("--collection=cranfield", f"--data_dir={folder}")
-    data, _, options, length = read(*named, "--seed=7", "--max_seq_length=64")
+    rows = ("--ranker=cross_encoder", "--max_seq_length=64")
+    data, _, options, length = read(*named, *rows, "--seed=7")
     assert data.topics_file == str(folder / "cran.qry")
     assert data.documents_format == "cranfield"
     assert (data.fold_seed, length) == (7, 64)
@@ -49,3 +50,25 @@ def test_a_collection_names_its_files_unless_they_are_given(folder):
 def test_what_does_not_fit_is_one_line(arguments, message):
     with pytest.raises(UserError, match=message):
         read(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--learning_rate=1e-2"], "--learning_rate is of --ranker=cross_enc"),
+        (["--ranker=bm25", "--layer=1"], "--layer is of --ranker=cosine or kn"),
+        (["--ranker=cosine", "--nocontrol"], "--control is of --ranker=knrm, "),
+        (["--ranker=cross_encoder", "--epochs=2"], "--epochs is of --ranker=k"),
+    ],
+)
+def test_a_flag_of_another_ranker_is_refused(folder, arguments, message):
+    with pytest.raises(UserError, match=message):
+        read("--collection=cranfield", f"--data_dir={folder}", *arguments)
+
+
+def test_flags_of_the_ranker_are_read(folder):
+    named = ("--collection=cranfield", f"--data_dir={folder}", "--layer=1")
+    _, ranker, *_ = read(*named, "--ranker=cosine")
+    assert (ranker.ranker, ranker.layer) == ("cosine", "1")
+    _, ranker, *_ = read(*named, "--knrm_learning_rate=0.5", "--epochs=7")
+    assert (ranker.learning_rate, ranker.epochs) == (0.5, 7)
