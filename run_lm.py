@@ -254,6 +254,7 @@ def score(
     from modeling.heads.causal_lm import CausalLanguageModel
     from serving.generation import scored_lines
     from serving.generation.causal_scoring import CausalScorer
+    from training import strategy
     from training.checkpointing.checkpoints import weights_to_read
 
     if what.output_file:
@@ -264,6 +265,7 @@ def score(
     print(source.line, file=sys.stderr)
     texts = scored_lines.read_lines(what.input_file)
     config, length = build_config(data, what, options)
+    strategy.setup(options.strategy)
     model = CausalLanguageModel(config)
     restore.restore(model, source, require="all")
     scorer = CausalScorer(

@@ -108,14 +108,19 @@ def test_scores_of_lines_and_generated_lines(data, trained, tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat sat here .\n\nthe zebra ran .\n")
     out = tmp_path / "scores.jsonl"
-    run(
+    words = (
         f"--data_dir={data / 'word'}",
         f"--model_dir={trained[0]}",
         "--mode=score",
         f"--input_file={lines}",
-        f"--output_file={out}",
     )
+    run(*words, f"--output_file={out}")
     first, blank, second = map(json.loads, out.read_text().splitlines())
+    rounded = tmp_path / "rounded.jsonl"
+    run(*words, f"--output_file={rounded}", "--precision=mixed_bfloat16")
+    near = json.loads(rounded.read_text().splitlines()[0])["log_prob"]
+    assert near != first["log_prob"]
+    assert near == pytest.approx(first["log_prob"], rel=0.02)
     assert blank["tokens"] == ["<eos>"]
     assert [x["line"] for x in (first, blank, second)] == [1, 2, 3]
     assert first["tokens"] == ["the", "cat", "sat", "here", ".", "<eos>"]
