@@ -261,11 +261,11 @@ def score(
         files.refuse_input(what.output_file, [what.input_file])
         files.refuse_existing(what.output_file)
         files.check_output(what.output_file)
+    strategy.setup(options.strategy)
     source = weights_to_read(options)
     print(source.line, file=sys.stderr)
     texts = scored_lines.read_lines(what.input_file)
     config, length = build_config(data, what, options)
-    strategy.setup(options.strategy)
     model = CausalLanguageModel(config)
     restore.restore(model, source, require="all")
     scorer = CausalScorer(

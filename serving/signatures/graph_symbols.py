@@ -89,10 +89,7 @@ class GraphSymbols(tf.Module):
 
     def continuation(self, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphPieces`; a word that goes on a line has a space before it."""
-        if self.first is not None:
-            rows = rows[:, 1:]
-        more = tf.RaggedTensor.from_tensor(ids)
-        return _behind(self._text(rows), self._text(tf.concat([rows, more], 1)))
+        return _added(self, rows, ids)
 
     def _text(self, rows: tf.RaggedTensor) -> tf.Tensor:
         parts = tf.gather(self.shown, rows)
@@ -102,8 +99,13 @@ class GraphSymbols(tf.Module):
         return tf.strings.regex_replace(text, " ?\n ?", "\n")
 
 
-def _behind(head: tf.Tensor, whole: tf.Tensor) -> tf.Tensor:
-    """What strings [B] add to those that they begin with."""
+def _added(vocabulary, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
+    """What ids [B, n] add to the texts of `rows`, strings [B]."""
+    if vocabulary.first is not None:
+        rows = rows[:, 1:]
+    more = tf.RaggedTensor.from_tensor(ids)
+    head = vocabulary._text(rows)
+    whole = vocabulary._text(tf.concat([rows, more], 1))
     size = tf.strings.length(head)
     return tf.strings.substr(whole, size, tf.strings.length(whole) - size)
 
@@ -149,10 +151,7 @@ class GraphPieces(tf.Module):
         A piece says whether a space stands before it, so that the two texts
         can be put together.
         """
-        if self.first is not None:
-            rows = rows[:, 1:]
-        more = tf.RaggedTensor.from_tensor(ids)
-        return _behind(self._text(rows), self._text(tf.concat([rows, more], 1)))
+        return _added(self, rows, ids)
 
     def _text(self, rows: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (n)] -> strings [B]; ends of lines become newlines."""
