@@ -220,7 +220,14 @@ class RunCheckpoints:
                 yield match[1], int(match[2]), path
 
 
-def check_no_release(model_dir: str) -> None:
+def check_folder(model_dir: str, objective: Objective) -> None:
+    """Raises UserError: what is in `model_dir` forbids a training there."""
+    _check_no_release(model_dir)
+    check_config(model_dir, objective)
+    _check_no_other(model_dir, objective)
+
+
+def _check_no_release(model_dir: str) -> None:
     """A training must not write beside the weights of a release.
 
     Commands that read a folder take those, whatever was trained there. Raises
@@ -234,7 +241,7 @@ def check_no_release(model_dir: str) -> None:
         )
 
 
-def check_no_other(model_dir: str, objective: Objective) -> None:
+def _check_no_other(model_dir: str, objective: Objective) -> None:
     """Nor beside the configuration of another encoder, which names its file.
 
     A run that died before its first checkpoint may have left it, and readers

@@ -12,9 +12,7 @@ from training import strategy as strategy_lib
 from training.checkpointing import late_parts, memory_files
 from training.checkpointing.checkpoints import (
     RunCheckpoints,
-    check_config,
-    check_no_other,
-    check_no_release,
+    check_folder,
     restore_weights,
 )
 from training.objectives.contract import Objective
@@ -63,9 +61,7 @@ def open_run(
         options.grad_accumulation_steps,
         objective.row_groups,
     )
-    check_no_release(options.model_dir)
-    check_config(options.model_dir, objective)
-    check_no_other(options.model_dir, objective)
+    check_folder(options.model_dir, objective)
     # A second run in the same process starts from the same weights.
     tf_keras.utils.set_random_seed(options.strategy.seed)
     learner = build_learner(

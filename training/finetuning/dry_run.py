@@ -23,7 +23,7 @@ from training import strategy as strategy_lib
 from training.checkpointing import run_state
 from training.checkpointing.checkpoints import (
     PREFIX,
-    check_no_release,
+    check_folder,
     restore_weights,
 )
 from training.finetuning.options import FinetuneOptions
@@ -77,7 +77,7 @@ def check(
 
 def _one_step(task: Task, run, objective, say, warm_start):
     """The model after one step that nobody keeps."""
-    check_no_release(run.model_dir)
+    check_folder(run.model_dir, objective)
     strategy = strategy_lib.setup(run.strategy)
     tf_keras.utils.set_random_seed(run.strategy.seed)  # as `open_run`
     split = BatchSplit(

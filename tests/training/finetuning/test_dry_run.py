@@ -17,6 +17,7 @@ from data.finetuning.options import (
 from data.finetuning.race.task import RaceTask
 from data.finetuning.tagging.task import TaggingTask
 from data.finetuning.task import Split, Task
+from modeling.encoders.registry import new_config, write_config
 from tests.helpers.runs import squad as run_squad
 from tests.helpers.runs.classifier import make_job, make_options, write_task
 from tests.helpers.runs.race import write_race
@@ -190,3 +191,7 @@ def test_the_first_batch_has_the_loss_of_the_run(tmp_path, spiece_model):
     with pytest.raises(UserError, match="--init_head=mnli: --init_checkpoint"):
         start("third", init_head="mnli", dry_run=True)
     assert not (tmp_path / "third").exists()
+    (tmp_path / "third").mkdir()
+    path = write_config(str(tmp_path / "third"), new_config("bert", 11, {}))
+    with pytest.raises(UserError, match=f"{path} is of another encoder"):
+        start("third", dry_run=True)
