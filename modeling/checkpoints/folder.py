@@ -23,7 +23,7 @@ HINT = "checkpoint"
 INDEX = ".index"
 # A save that has not become whole keeps its parts in this folder.
 UNFINISHED = "_temp"
-_SHARD = re.compile(r"(.+)\.data-(\d+)-of-(\d+)")
+SHARD = re.compile(r"(.+)\.data-(\d+)-of-(\d+)")
 _STEP = re.compile(r"(.+)-(\d+)")
 # The last bytes of a table of TensorFlow, so of every whole `.index`.
 _FOOTER = bytes.fromhex("57fb808b247547db")
@@ -146,7 +146,7 @@ def _look(folder: str, base: str | None) -> _Folder:
         there = set()
     shards: dict[str, set[str]] = {}
     for name in there:
-        if match := _SHARD.fullmatch(name):
+        if match := SHARD.fullmatch(name):
             part = f"{int(match[2])}-of-{int(match[3])}"
             shards.setdefault(match[1], set()).add(part)
     names = {n.removesuffix(INDEX) for n in there if n.endswith(INDEX)}

@@ -8,7 +8,6 @@ forms of `hf_files`.
 import dataclasses
 import hashlib
 import os
-import re
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +22,7 @@ from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, weights
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.folder import SHARD
 from modeling.checkpoints.names import (
     absent_as_zeros,
     encoder_of,
@@ -36,8 +36,6 @@ from modeling.encoders.registry import (
     config_file_names,
     read_config,
 )
-
-_DATA = re.compile(r"\.data-\d+-of-\d+$")  # how a data file's name ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +112,8 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
         prefix = path
         for ending in (".index", ".meta"):
             prefix = prefix.removesuffix(ending)
-        prefix = _DATA.sub("", prefix)
+        if shard := SHARD.fullmatch(prefix):
+            prefix = shard[1]
         folder = os.path.dirname(prefix)
         if not tf.io.gfile.exists(prefix + ".index"):
             raise UserError(
