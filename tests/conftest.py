@@ -14,8 +14,8 @@ import zlib
 import numpy as np
 import pytest
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+import common  # noqa: F401  what TensorFlow reads when it is loaded
+
 FORKS = os.environ.get("XLNET_FORKS")  # of scripts/test.sh
 if FORKS and "PYTEST_XDIST_WORKER" in os.environ:
     # Such a process is a fork, and the tests' own ones are not.

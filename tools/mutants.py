@@ -82,8 +82,6 @@ class Server:
     def __init__(self, tree: pathlib.Path):
         environment = os.environ | {
             "PYTHONDONTWRITEBYTECODE": "1",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TF_USE_LEGACY_KERAS": "1",
         }
         self._log = str(tree.parent / "pytest.log")
         self._errors = tree.parent / "server.log"

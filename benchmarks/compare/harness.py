@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import common
 from benchmarks.systems.workloads import Workload
 from common.errors import UserError
 
@@ -102,10 +103,13 @@ class Child:
             "options": system.options,
             "workload": _changed(workload.replace(**system.sizes)),
         }
-        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
-        # `common` sets it here and in our own child: a peer starts as its
+        # `common` sets them here and in our own child: a peer starts as its
         # users start it.
-        environment.pop("TF_USE_LEGACY_KERAS", None)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in common.ENVIRONMENT
+        } | {"TF_CPP_MIN_LOG_LEVEL": "3"}
         self._process = subprocess.Popen(
             [
                 system.python or sys.executable,

@@ -3,6 +3,8 @@ arithmetic. The "loss" is the GFLOP/s of the step."""
 
 import time
 
+import common  # noqa: F401  oneDNN's products, as in every command
+
 SIZE = 3072
 
 

@@ -118,8 +118,6 @@ class Server:
     def __init__(self, folder: str):
         environment = os.environ | {
             "CUDA_VISIBLE_DEVICES": "",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TF_USE_LEGACY_KERAS": "1",
         }
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVER, folder],

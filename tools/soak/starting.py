@@ -25,9 +25,7 @@ ROOT = os.path.dirname(
 _POLL_SECONDS = 0.01
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
     "GRPC_VERBOSITY": "NONE",
-    "TF_USE_LEGACY_KERAS": "1",
 }
 _forking = False
 
