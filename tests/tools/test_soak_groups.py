@@ -28,6 +28,31 @@ def test_when_one_fails_the_others_are_ended(tmp_path):
     assert statuses == [-signal.SIGKILL, 1]
 
 
+class Late:
+    """Ends with status 1 after one look."""
+
+    def __init__(self):
+        self._answers = [None]
+
+    def poll(self):
+        return self._answers.pop() if self._answers else 1
+
+    def send_signal(self, number):
+        pass
+
+    def wait(self):
+        return 1
+
+
+def test_one_that_fails_between_two_looks_is_reported(tmp_path):
+    log = tmp_path / "late.log"
+    log.write_text("late\n")
+    group = starting.Group()
+    group.processes, group.logs = [Late()], [str(log)]
+    with pytest.raises(RuntimeError, match="process 0 ended with 1: .*: late"):
+        group.finish(5)
+
+
 def test_waiting_has_an_end(tmp_path):
     with (
         pytest.raises(subprocess.TimeoutExpired),

@@ -132,14 +132,15 @@ class Group:
         end = time.monotonic() + timeout
         running = list(range(len(self.processes)))
         while running:
-            for index in running:
-                status = self.processes[index].poll()
+            # One look at each: what ends between two would not be reported.
+            statuses = {i: self.processes[i].poll() for i in running}
+            for index, status in statuses.items():
                 if status:
                     raise RuntimeError(
                         f"process {index} ended with {status}: see "
                         f"{self.logs[index]}: {self.last_line(index)}"
                     )
-            running = [i for i in running if self.processes[i].poll() is None]
+            running = [i for i, s in statuses.items() if s is None]
             if running and time.monotonic() > end:
                 log = self.logs[running[0]]
                 raise subprocess.TimeoutExpired(f"see {log}", timeout)
