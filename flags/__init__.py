@@ -2,3 +2,5 @@
 
 `import flags` rebinds absl's `flags`: write `from flags import app`.
 """
+
+import common  # noqa: F401  before TensorFlow, as in every command

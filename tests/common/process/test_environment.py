@@ -3,6 +3,8 @@
 import importlib
 import os
 import platform
+import subprocess
+import sys
 import types
 
 import pytest
@@ -47,3 +49,26 @@ def test_tensorflow_has_it_on():
     from tensorflow.python.framework import test_util
 
     assert test_util.IsMklEnabled()
+
+
+@pytest.mark.parametrize(
+    "package", ["data", "flags", "modeling", "serving", "studies", "training"]
+)
+def test_every_package_sets_it_before_its_modules_load_tensorflow(package):
+    code = (
+        f"import os, sys, {package}; assert 'tensorflow' not in sys.modules;"
+        f"print(os.environ['TF_USE_LEGACY_KERAS'])"
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in common.ENVIRONMENT
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=os.path.dirname(os.path.dirname(common.__file__)),
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "1\n", done.stderr
