@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from common.errors import UserError
-from common.vocabularies import unigram_rules
+from common.vocabularies import added_tokens, unigram_rules
 
 JSON_NAME = "tokenizer.json"
 VOCAB_NAME = "vocab.txt"
@@ -31,7 +31,6 @@ _ANY = ("", "PreTrainedTokenizer", "TokenizersBackend")
 _WORDPIECE = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 _WORDPIECE += ("ConvBertTokenizer", "MobileBertTokenizer", *_ANY)
 _BYTE_LEVEL = ("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", *_ANY)
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def is_released(path: str) -> bool:
@@ -48,7 +47,7 @@ def as_json(
 
     Args:
       path: names the file, and by its name the form.
-      config: `tokenizer_config.json` of the same folder, {} without one.
+      config: `added_tokens.of_folder` of the same folder, {} without one.
 
     Raises:
       UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
@@ -78,7 +77,9 @@ def as_json(
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": _added(numbers, SYMBOLS),
+        "added_tokens": added_tokens.with_rest(
+            path, _added(numbers, SYMBOLS), config, numbers
+        ),
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
@@ -113,7 +114,7 @@ def _check_class(path: str, config: Mapping, known: tuple[str, ...]) -> None:
 
 def _added(numbers: Mapping[str, int], symbols) -> list[dict]:
     """Symbols as added tokens, by id."""
-    no = dict.fromkeys(_FLAGS, False) | {"special": True}
+    no = dict.fromkeys(added_tokens.FLAGS, False) | {"special": True}
     known = [symbol for symbol in symbols if symbol in numbers]
     return [
         # The mask takes the blank before it along, as its readers have it.
@@ -140,12 +141,13 @@ def _byte_level(path, content, config, merges) -> bytes:
             f"{path}: wanted {MERGES_NAME} beside it, found none; copy both "
             "files or give a tokenizer.json"
         )
+    symbols = _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS))
     value = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": _declared(path, config)
-        or _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS)),
+        "added_tokens": added_tokens.declared(path, config)
+        or added_tokens.with_rest(path, symbols, config, numbers),
         "normalizer": None,
         "pre_tokenizer": {
             "type": "ByteLevel",
@@ -193,25 +195,6 @@ def _merges(path: str, content: bytes, numbers: Mapping) -> list[tuple]:
         pairs.pop(pair, None)
         pairs[pair] = None
     return list(pairs)
-
-
-def _declared(path: str, config: Mapping) -> list[dict]:
-    """Added tokens that `tokenizer_config.json` lists, by id."""
-    rows = config.get("added_tokens_decoder")
-    if not isinstance(rows, dict):
-        return []
-    try:
-        return [
-            {flag: bool(row.get(flag)) for flag in _FLAGS}
-            | {"id": int(number), "content": str(row["content"])}
-            for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError) as e:
-        raise UserError(
-            f"tokenizer_config.json beside {path}: added_tokens_decoder: "
-            "wanted ids with objects that have a content, found something "
-            f"else ({type(e).__name__}); take another copy"
-        ) from e
 
 
 def _lines(path: str, content: bytes) -> list[str]:

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from common import files
 from common.errors import UserError
+from common.vocabularies import added_tokens
 from common.vocabularies.spiece_messages import messages
 
 # ALBERT's symbols among the first pieces of a SentencePiece file.
@@ -114,7 +115,12 @@ def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": _added_tokens(proto, config),
+        "added_tokens": added_tokens.with_rest(
+            path,
+            _added_tokens(proto, config),
+            config,
+            {piece.piece: i for i, piece in enumerate(proto.pieces)},
+        ),
         "normalizer": {
             "type": "Precompiled",
             "precompiled_charsmap": base64.b64encode(charsmap).decode(),

@@ -16,6 +16,7 @@ from typing import Any
 from common import files
 from common.errors import UserError
 from common.vocabularies import (
+    added_tokens,
     released_vocabulary,
     unigram_rules,
     vocabulary_field,
@@ -140,7 +141,7 @@ def read(path: str) -> Vocabulary:
     digest = hashlib.sha256(content).hexdigest()
     if is_released(path):
         folder = os.path.dirname(path)
-        config = _rules_of(folder)
+        config = added_tokens.of_folder(folder, _rules_of(folder))
         merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
         content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()

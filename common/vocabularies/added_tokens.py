@@ -1,0 +1,124 @@
+"""Tokens that a released folder adds to the pieces of its vocabulary file.
+
+`added_tokens_decoder` of `tokenizer_config.json` lists them with their rules.
+Older folders have `added_tokens.json` instead, text -> id, and
+`special_tokens_map.json` says which of these stand for no text.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from common import files
+from common.errors import UserError
+
+FILE_NAME = "added_tokens.json"
+SPECIAL_NAME = "special_tokens_map.json"
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+_KEY = "added_tokens_decoder"
+_ADVICE = "copy the folder again"
+
+
+def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """`tokenizer_config.json` with what the older files of a folder add to it.
+
+    Raises UserError: one of these files is damaged.
+    """
+    about = dict(config)
+    path = os.path.join(folder, FILE_NAME)
+    if _KEY in about or not files.exists(path):
+        return about
+    special = set(_named(about))
+    beside = os.path.join(folder, SPECIAL_NAME)
+    if files.exists(beside):
+        special |= set(_named(files.read_json_object(beside, _ADVICE)))
+    rows = files.read_json_object(path, _ADVICE)
+    if not all(type(number) is int for number in rows.values()):
+        raise UserError(
+            f"{path}: wanted an object of text and id, found another value; "
+            + _ADVICE
+        )
+    about[FILE_NAME] = [
+        {
+            "id": number,
+            "content": text,
+            "special": text in special,
+            # Else it is looked for in lower-cased text, say.
+            "normalized": text not in special,
+        }
+        for text, number in rows.items()
+    ]
+    return about
+
+
+def _named(value: Mapping[str, Any]) -> Iterator[str]:
+    """Texts of the special tokens that a file names."""
+    for key, tokens in value.items():
+        if not key.endswith(("_token", "_special_tokens")):
+            continue
+        for token in tokens if isinstance(tokens, list) else [tokens]:
+            content = token.get("content") if isinstance(token, dict) else token
+            if isinstance(content, str):
+                yield content
+
+
+def declared(path: str, config: Mapping[str, Any]) -> list[dict]:
+    """Rows of a `tokenizer.json` for what the config lists, by id.
+
+    `path` is the vocabulary file. Raises UserError: the list is damaged.
+    """
+    rows = config.get(_KEY)
+    if not isinstance(rows, dict):
+        return []
+    try:
+        return [
+            _row(int(number), str(row["content"]), row)
+            for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        raise UserError(
+            f"tokenizer_config.json beside {path}: {_KEY}: "
+            "wanted ids with objects that have a content, found something "
+            f"else ({type(e).__name__}); take another copy"
+        ) from e
+
+
+def _row(number: int, content: str, flags: Mapping[str, Any]) -> dict:
+    known = {flag: bool(flags.get(flag)) for flag in FLAGS}
+    return known | {"id": number, "content": content}
+
+
+def with_rest(
+    path: str,
+    symbols: list[dict],
+    config: Mapping[str, Any],
+    pieces: Mapping[str, int],
+) -> list[dict]:
+    """Rows for the symbols of a vocabulary and all that is added to it, by id.
+
+    Args:
+      path: the vocabulary file.
+      symbols: rows for symbols among the pieces.
+      config: what `of_folder` gave.
+      pieces: ids by piece.
+
+    Raises:
+      UserError: ids that the package `tokenizers` would not give.
+    """
+    rows = {row["content"]: row for row in symbols}
+    rows |= {row["content"]: row for row in declared(path, config)}
+    for row in config.get(FILE_NAME, ()):
+        rows[row["content"]] = _row(row["id"], row["content"], row)
+    ordered = sorted(rows.values(), key=lambda row: row["id"])
+    following = len(pieces)
+    for row in ordered:
+        wanted = pieces.get(row["content"], following)
+        if row["id"] != wanted:
+            raise UserError(
+                f"added tokens beside {path}: wanted the id {wanted} for "
+                f"{row['content'][:40]!r}, found {row['id']}: those that are "
+                "no pieces follow the last piece, one after the other; copy "
+                "the folder again or give a tokenizer.json"
+            )
+        following += row["content"] not in pieces
+    return ordered

@@ -1,0 +1,88 @@
+"""Tokens that older folders keep beside their vocabulary file."""
+
+import json
+
+import pytest
+
+from common.errors import UserError
+from common.vocabularies import added_tokens, vocabulary
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "river"]
+
+
+def write(folder, name, value):
+    (folder / name).write_text(json.dumps(value))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*PIECES, ""]))
+    write(tmp_path, "added_tokens.json", {"[E2]": 8, "[E1]": 7})
+    return tmp_path
+
+
+def ids(folder):
+    package = pytest.importorskip("tokenizers")
+    content = vocabulary.read(str(folder / "vocab.txt")).content.decode()
+    tokenizer = package.Tokenizer.from_str(content)
+    text = "the [E1] River [e2]"
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def test_an_added_token_has_its_own_id(folder):
+    """Each was cut into pieces of the vocabulary; transformers has one id."""
+    assert ids(folder) == [5, 7, 6, 8]
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("special_tokens_map.json", {"additional_special_tokens": ["[E2]"]}),
+        ("special_tokens_map.json", {"x_token": {"content": "[E2]"}}),
+        ("tokenizer_config.json", {"extra_special_tokens": ["[E2]"]}),
+    ],
+)
+def test_a_special_token_keeps_its_case(folder, name, value):
+    write(folder, name, value)
+    assert ids(folder) == [5, 7, 6, 1, 1, 1]
+
+
+def test_the_tokens_of_the_config_count_before_the_older_file(folder):
+    rows = {"7": {"content": "[e2]"}, "5": {"content": "the", "special": True}}
+    write(folder, "tokenizer_config.json", {"added_tokens_decoder": rows})
+    assert ids(folder) == [5, 1, 1, 1, 6, 7]
+    value = json.loads(vocabulary.read(str(folder / "vocab.txt")).content)
+    row = next(r for r in value["added_tokens"] if r["content"] == "the")
+    assert row["special"] and not row["lstrip"]
+
+
+def test_other_files_of_the_same_form(tmp_path):
+    pieces = {"a": 0, "b": 1, "ab": 2, "<s>": 3}
+    write(tmp_path, "vocab.json", pieces)
+    (tmp_path / "merges.txt").write_text("a b\n")
+    write(tmp_path, "added_tokens.json", {"<e>": 4})
+    value = json.loads(vocabulary.read(str(tmp_path / "vocab.json")).content)
+    assert {row["content"]: row["id"] for row in value["added_tokens"]} == {
+        "<s>": 3,
+        "<e>": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"[E1]": 9}, r"wanted the id 7 for '\[E1\]', found 9"),
+        ({"the": 7}, "wanted the id 5 for 'the', found 7"),
+        ({"[E1]": "7"}, "wanted an object of text and id"),
+        ([7], "wanted a JSON object"),
+    ],
+)
+def test_ids_that_nobody_would_give_are_one_line(folder, value, message):
+    write(folder, "added_tokens.json", value)
+    with pytest.raises(UserError, match=message) as caught:
+        vocabulary.read(str(folder / "vocab.txt"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_such_a_file(tmp_path):
+    assert added_tokens.of_folder(str(tmp_path), {"a": 1}) == {"a": 1}
