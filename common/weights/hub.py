@@ -43,7 +43,7 @@ CONFIG = "config.json"
 _BESIDE = re.compile(
     r"spiece\.model|tokenizer\.json|vocab\.(txt|json)|merges\.txt"
     r"|tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json"
-    r"|modules\.json|sentence_bert_config\.json|\d+_\w+/config\.json"
+    r"|modules\.json|sentence_[a-z-]+_config\.json|\d+_\w+/config\.json"
     r"|config_sentence_transformers\.json"
 )
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"

@@ -14,8 +14,9 @@ class EmbeddingModel(TaskModel):
     Args:
       pooling: "mean", "max", the vector of "cls", or that of the "last" piece.
       with_symbols: CLS and SEP enter the mean and the maximum, too.
+      dimensions: the first so many numbers of a vector; 0 = all D.
 
-    Call: the backbone's arguments -> float32 [B, D]. A row is `CLS pieces SEP`
+    Call: the backbone's arguments -> float32 [B, D or `dimensions`]. A row is `CLS pieces SEP`
     or `pieces SEP CLS`, padded on either side; one without pieces has the
     vector of CLS.
     """
@@ -26,6 +27,7 @@ class EmbeddingModel(TaskModel):
         pooling: str = "mean",
         normalize: bool = False,
         with_symbols: bool = False,
+        dimensions: int = 0,
         **kwargs,
     ):
         if pooling not in POOLINGS:
@@ -36,9 +38,10 @@ class EmbeddingModel(TaskModel):
         self.pooling = pooling
         self.normalize = normalize
         self.with_symbols = with_symbols
+        self.dimensions = dimensions
 
     def call(self, input_ids, training=False, seed=None, **arguments):
-        """float32 [B, D]; arguments as the encoder's."""
+        """The vectors; arguments as the encoder's."""
         output = self.encode(
             input_ids, training=training, seed=seed, **arguments
         )
@@ -49,7 +52,7 @@ class EmbeddingModel(TaskModel):
         pooled = self._pooled(hidden, tf.cast(mask, tf.int32))
         if self.normalize:
             pooled = tf.math.l2_normalize(pooled, -1, 1e-24)
-        return pooled
+        return pooled[:, : self.dimensions] if self.dimensions else pooled
 
     def _pooled(self, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, D] of [B, T, D] and a mask [B, T]."""

@@ -90,5 +90,6 @@ def _rule(
         "pooling": rule.pooling,
         "normalize": rule.normalize,
         "with_symbols": True,
+        "dimensions": rule.dimensions,
     }
     return fields, length

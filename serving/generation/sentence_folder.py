@@ -18,7 +18,11 @@ from common.errors import UserError
 from data.text.opening import AnyTokenizer
 
 MODULES = "modules.json"
-_LENGTH = "sentence_bert_config.json"
+# Of the encoder's part; the first that is there counts.
+_LENGTHS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert")
+) + ("sentence_xlm-roberta_config.json", "sentence_xlnet_config.json")
 _TOKENIZER = "tokenizer_config.json"
 _PROMPTS = "config_sentence_transformers.json"
 _CASED = "The QUICK Brown FOX Jumps"  # cut otherwise in small letters
@@ -32,12 +36,32 @@ _MODES = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
-# Members of `_LENGTH` that say what the encoder gives -> what is made here.
+# Members of the encoder's file that say what the encoder gives -> what is made here.
 _OUTPUTS = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
 }
 _STATES = {"method": "forward", "method_output_name": "last_hidden_state"}
+# Members with arguments of the classes that read the folder -> arguments that
+# change no vector, but by the rounding of a type.
+_READING = ("use_fast", "trust_remote_code")
+_ARGUMENTS = {
+    "processor_kwargs": _READING,
+    "tokenizer_args": _READING,
+    "config_kwargs": _READING,
+    "config_args": _READING,
+    "model_kwargs": (
+        *_READING,
+        "add_pooling_layer",
+        "attn_implementation",
+        "device_map",
+        "dtype",
+        "low_cpu_mem_usage",
+        "torch_dtype",
+        "use_safetensors",
+    ),
+}
+_ARGUMENTS["model_args"] = _ARGUMENTS["model_kwargs"]
 _MOST = 1 << 31  # a tokenizer without a length has a larger number
 
 
@@ -49,6 +73,7 @@ class SentenceFolder:
     normalize: bool  # divide by the Euclidean length
     # tokens of a row with CLS and SEP; 0 = the encoder's positions
     max_seq_length: int
+    dimensions: int = 0  # the first so many numbers of a vector; 0 = all
 
     def vector(self, states: np.ndarray) -> np.ndarray:
         """float32 [D] of a row's hidden states [n, D]."""
@@ -61,7 +86,7 @@ class SentenceFolder:
             pooled = states.max(0)
         if self.normalize:
             pooled = pooled / max(np.linalg.norm(pooled), 1e-12)
-        return pooled.astype(np.float32)
+        return pooled[: self.dimensions or None].astype(np.float32)
 
 
 def read(folder: str, tokenizer: AnyTokenizer) -> SentenceFolder | None:
@@ -87,9 +112,29 @@ def read(folder: str, tokenizer: AnyTokenizer) -> SentenceFolder | None:
             "to make vectors of the encoder alone"
         )
     pooling = _pooling(_inside(folder, path, str(modules[1].get("path", ""))))
-    _check_outputs(os.path.join(folder, _LENGTH))
+    _check_outputs(_encoder_file(folder))
     _check_texts(folder, tokenizer)
-    return SentenceFolder(pooling, len(kinds) == 3, longest(folder))
+    return SentenceFolder(
+        pooling, len(kinds) == 3, longest(folder), _dimensions(folder)
+    )
+
+
+def _encoder_file(folder: str) -> str:
+    """The file of the encoder's part: older ones have its kind in their name."""
+    paths = [os.path.join(folder, name) for name in _LENGTHS]
+    return next(filter(files.exists, paths), paths[0])
+
+
+def _dimensions(folder: str) -> int:
+    """Numbers of a vector that are kept; 0 = all."""
+    path, name = os.path.join(folder, _PROMPTS), "truncate_dim"
+    count = _settings(path).get(name)
+    if count is not None and (type(count) is not int or count < 1):
+        raise UserError(
+            f"{path}: {name}: wanted null or a number from 1 on, found "
+            f"{str(count)[:20]!r}; copy the folder again"
+        )
+    return count or 0
 
 
 def _pooling(path: str) -> str:
@@ -130,15 +175,25 @@ def _check_outputs(path: str) -> None:
                 f"{str(value)[:80]}; give --pooling to make vectors of the "
                 "encoder alone"
             )
+    for name, harmless in _ARGUMENTS.items():
+        found = about.get(name) or {}
+        names = found if isinstance(found, dict) else (found,)
+        others = [n for n in names if n not in harmless]
+        if others:
+            raise UserError(
+                f"{path}: {name}: wanted none that change a vector, found "
+                f"{', '.join(map(str, others))[:80]}; give --pooling to make "
+                "vectors of the encoder alone"
+            )
 
 
 def longest(folder: str) -> int:
     """Tokens of a row with CLS and SEP that a folder allows; 0 = any number.
 
-    Where `sentence_bert_config.json` does not say it, the tokenizer of a
+    Where the file of the encoder's part does not say it, the tokenizer of a
     sentence-transformers folder does.
     """
-    path, name = os.path.join(folder, _LENGTH), "max_seq_length"
+    path, name = _encoder_file(folder), "max_seq_length"
     length = _settings(path).get(name)
     if not length and files.exists(os.path.join(folder, MODULES)):
         path, name = os.path.join(folder, _TOKENIZER), "model_max_length"
@@ -156,7 +211,15 @@ def longest(folder: str) -> int:
 
 def _check_texts(folder: str, tokenizer: AnyTokenizer) -> None:
     """UserError: texts are changed before they are cut, which is not done."""
-    path = os.path.join(folder, _LENGTH)
+    path = os.path.join(folder, _TOKENIZER)
+    side = _settings(path).get("truncation_side")
+    if side not in (None, "right"):
+        raise UserError(
+            f"{path}: truncation_side: wanted right, found {str(side)[:20]!r}: "
+            "the end of a long text would be read, here its beginning is; give "
+            "--pooling to make vectors of the encoder alone"
+        )
+    path = _encoder_file(folder)
     lowers = _settings(path).get("do_lower_case")
     if lowers and tokenizer.encode(_CASED) != tokenizer.encode(_CASED.lower()):
         raise UserError(

@@ -55,3 +55,10 @@ def test_a_normalised_vector_has_the_length_one():
     np.testing.assert_allclose(unit(IDS), vectors / sizes, atol=1e-6)
     with pytest.raises(ValueError, match="`pooling` must be one of"):
         EmbeddingModel(CONFIGS["cls_last"], "median")
+
+
+def test_the_first_numbers_of_a_vector():
+    whole = EmbeddingModel(CONFIGS["cls_last"], normalize=True)
+    part = EmbeddingModel(CONFIGS["cls_last"], normalize=True, dimensions=4)
+    part.set_weights(whole.get_weights())
+    np.testing.assert_array_equal(part(IDS), whole(IDS)[:, :4])

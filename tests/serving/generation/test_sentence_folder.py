@@ -125,8 +125,72 @@ def _write_about(folder, **members):
 
 def test_what_says_how_vectors_are_made_is_fetched_from_the_hub():
     """Without its prompts a folder would give other vectors, and say nothing."""
-    for name in ("MODULES", "_LENGTH", "_TOKENIZER", "_PROMPTS"):
-        assert hub._BESIDE.fullmatch(getattr(sentence_folder, name)), name
+    for name in (
+        sentence_folder.MODULES,
+        sentence_folder._TOKENIZER,
+        sentence_folder._PROMPTS,
+        *sentence_folder._LENGTHS,
+    ):
+        assert hub._BESIDE.fullmatch(name), name
+
+
+@pytest.mark.parametrize(
+    ("count", "normalize", "wanted"),
+    [(1, False, [2]), (1, True, [0.5**0.5]), (9, False, [2, 2])],
+)
+def test_the_first_numbers_of_a_vector(tmp_path, count, normalize, wanted):
+    """A vector that is cut is not divided again, as in the other program."""
+    folder = _write(tmp_path, PARTS[: 2 + normalize], pooling_mode="mean")
+    path = tmp_path / "config_sentence_transformers.json"
+    path.write_text(json.dumps({"truncate_dim": count}))
+    rule = sentence_folder.read(folder, CASED)
+    np.testing.assert_allclose(rule.vector(STATES), wanted, rtol=1e-6)
+    for wrong in ("4", 0, -1, True):
+        path.write_text(json.dumps({"truncate_dim": wrong}))
+        with pytest.raises(UserError, match="truncate_dim: wanted null or"):
+            sentence_folder.read(folder, CASED)
+
+
+def test_older_names_of_the_encoders_file(tmp_path):
+    """Without its length a text was read to the encoder's last position."""
+    folder = _write(tmp_path, pooling_mode="mean")
+    old = tmp_path / "sentence_bert_config.json"
+    old.rename(tmp_path / "sentence_albert_config.json")
+    assert sentence_folder.read(folder, CASED).max_seq_length == 256
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "refused"),
+    [
+        ("tokenizer_args", {"model_max_length": 6}, True),
+        ("processor_kwargs", {"do_lower_case": True}, True),
+        ("config_kwargs", {"num_hidden_layers": 1}, True),
+        ("model_args", {"adapter": "x"}, True),
+        ("model_args", 3, True),
+        ("model_args", {"torch_dtype": "float16"}, False),
+        ("tokenizer_args", {}, False),
+    ],
+)
+def test_arguments_that_change_a_vector_are_refused(
+    tmp_path, name, value, refused
+):
+    folder = _write(tmp_path, pooling_mode="mean")
+    _write_about(tmp_path, **{name: value})
+    if refused:
+        with pytest.raises(UserError, match=f"{name}: wanted none .*--pooling"):
+            sentence_folder.read(folder, CASED)
+    else:
+        assert sentence_folder.read(folder, CASED).pooling == "mean"
+
+
+def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):
+    folder = _write(tmp_path, pooling_mode="mean")
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"truncation_side": "left"}))
+    with pytest.raises(UserError, match="wanted right, found 'left'"):
+        sentence_folder.read(folder, CASED)
+    path.write_text(json.dumps({"truncation_side": "right"}))
+    assert sentence_folder.read(folder, CASED).pooling == "mean"
 
 
 def test_a_folder_without_modules_says_nothing(tmp_path):
