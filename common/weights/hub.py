@@ -52,7 +52,6 @@ _NAME = re.compile(
     r"(@(?P<revision>[A-Za-z0-9][A-Za-z0-9._/-]*))?"
 )
 _SNAPSHOT = re.compile(r"models--([^/]+)/snapshots/([0-9a-f]{40})(/|$)")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def is_name(path: str) -> bool:
@@ -87,9 +86,6 @@ def local(path: str, weights: bool = True) -> str:
     with _as_lines(hub, f"{SCHEME}{repository}", revision):
         config = hub.hf_hub_download(repository, CONFIG, revision=revision)
         folder = os.path.dirname(config)
-        # What was asked for by its commit cannot have changed.
-        if _COMMIT.fullmatch(revision) and _complete(folder):
-            return folder
         commit = os.path.basename(folder)
         wanted = _listed(hub, repository, commit, folder, weights)
         for file in wanted:
@@ -126,7 +122,8 @@ def _listed(
 ) -> list[str]:
     """Files of a commit that are read, the weights last.
 
-    They are fetched in this order: where the weights are, all else is.
+    They are fetched in this order: where we fetched the weights, all else is.
+    Other programs share the cache, and may have fetched the weights alone.
     """
     try:
         info = hub.HfApi().model_info(repository, revision=commit)

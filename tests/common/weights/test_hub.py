@@ -137,6 +137,17 @@ def test_the_weights_come_last(server, tmp_path):
     assert len(fetched) > 2 and fetched[-1] == "model.safetensors"
 
 
+def test_what_another_program_left_out_is_fetched(server, tmp_path):
+    """It fetched the weights of a commit alone: the tokenizer was missing."""
+    name = "hf://org/model@" + server.commit
+    (folder,) = ask(server, tmp_path, name)
+    for left_out in ("tokenizer.json", "1_Pooling/config.json"):
+        os.remove(os.path.join(folder, left_out))
+    assert ask(server, tmp_path, name) == [folder]
+    assert {"tokenizer.json", "1_Pooling/config.json"} <= files_of(folder)
+    assert not server.got("model.safetensors")
+
+
 def test_what_is_wrong_is_one_line(server, tmp_path):
     asked = {
         "hf://org/none": "has no model hf://org/none, or it is private",
