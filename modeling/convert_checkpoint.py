@@ -4,6 +4,7 @@ import dataclasses
 import functools
 
 from common.contract import task_spec
+from common.heads import ENCODER
 from data.text.released import hf_folder
 from flags import app, flag_values
 from modeling.command_options import ConvertOptions
@@ -15,13 +16,24 @@ def main() -> None:
 
     A fine-tuned folder's task.json names its labels and says how it pools.
     """
+    for line in convert(flag_values.build(ConvertOptions)):
+        print(line)
+
+
+def convert(options: ConvertOptions) -> list[str]:
+    """`conversion.convert` with tokenizers, and the task of the input."""
     from modeling.checkpoints import conversion
 
-    options = flag_values.build(ConvertOptions)
     folder = task_spec.find_folder(options.input)
+    if options.head == ENCODER:
+        folder = None
     longest = None
-    if folder and options.to_format == "hf":
-        spec = task_spec.TaskSpec.read(folder)
+    spec = task_spec.TaskSpec.read(folder) if folder else None
+    # What came of a released folder goes back as its configuration says.
+    released = options.from_format == "native" and (
+        spec and spec.data_options.get("released")
+    )
+    if spec and options.to_format == "hf" and not released:
         longest = spec.max_seq_length
         options = dataclasses.replace(
             options,
@@ -30,8 +42,17 @@ def main() -> None:
             head_options=spec.head_options,
         )
     write = functools.partial(write_text, longest=longest)
-    for line in conversion.convert(options, write):
-        print(line)
+    return conversion.convert(
+        options, write, functools.partial(write_task, spec)
+    )
+
+
+def write_task(spec: task_spec.TaskSpec | None, folder: str, head: str) -> None:
+    """A `conversion.TaskWriter`; another head's task is left out."""
+    # Both have the same weights.
+    several = head == "classification" and spec and spec.head == "multi_label"
+    if spec and (several or spec.head == head):
+        spec.write(folder)
 
 
 def write_text(folder, config, head, longest: int | None = None):

@@ -14,7 +14,7 @@ from common.errors import UserError
 
 FILE_NAME = "added_tokens.json"
 SPECIAL_NAME = "special_tokens_map.json"
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+RULES = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _KEY = "added_tokens_decoder"
 _ADVICE = "copy the folder again"
 
@@ -84,7 +84,7 @@ def declared(path: str, config: Mapping[str, Any]) -> list[dict]:
 
 
 def _row(number: int, content: str, flags: Mapping[str, Any]) -> dict:
-    known = {flag: bool(flags.get(flag)) for flag in FLAGS}
+    known = {flag: bool(flags.get(flag)) for flag in RULES}
     return known | {"id": number, "content": content}
 
 

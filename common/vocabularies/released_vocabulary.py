@@ -114,7 +114,7 @@ def _check_class(path: str, config: Mapping, known: tuple[str, ...]) -> None:
 
 def _added(numbers: Mapping[str, int], symbols) -> list[dict]:
     """Symbols as added tokens, by id."""
-    no = dict.fromkeys(added_tokens.FLAGS, False) | {"special": True}
+    no = dict.fromkeys(added_tokens.RULES, False) | {"special": True}
     known = [symbol for symbol in symbols if symbol in numbers]
     return [
         # The mask takes the blank before it along, as its readers have it.

@@ -6,6 +6,7 @@ Every variable is consumed, or left out for a reason that the report names.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -67,15 +68,20 @@ class Weights:
 TextWriter = Callable[
     [str, EncoderConfig, str], tuple[dict[str, int], list[str]]
 ]
+# (new native folder, head) -> ; writes the task of the input beside the head.
+TaskWriter = Callable[[str, str], None]
 
 
 def convert(
-    options: ConvertOptions, write_text: TextWriter | None = None
+    options: ConvertOptions,
+    write_text: TextWriter | None = None,
+    write_task: TaskWriter | None = None,
 ) -> list[str]:
     """Converts a checkpoint and returns the report, a line per variable.
 
     Args:
       write_text: for "hf"; None = the folder's tokenizer stays as it is.
+      write_task: for "native"; None = the folder gets no task.
 
     Raises:
       UserError: wrong format, a variable missing, surplus or misshapen, or
@@ -108,6 +114,7 @@ def convert(
         options.task,
         options.head_options,
         write_text,
+        write_task,
     )
     return lines
 
@@ -241,6 +248,7 @@ def write(
     task: str = "",
     head_options: Mapping[str, Any] | None = None,
     write_text: TextWriter | None = None,
+    write_task: TaskWriter | None = None,
 ) -> list[str]:
     """Writes a model in a format; returns report lines.
 
@@ -263,7 +271,9 @@ def write(
             output,
             weights.model,
             config.replace(extra=extra),
-            lambda folder: _copy_vocabulary(source.folder, folder),
+            functools.partial(
+                _copy_beside, source, weights.head, write_task=write_task
+            ),
         )
         return _lines(arrays) + [f"written: {output}"]
     if to_format == "hf":
@@ -317,6 +327,14 @@ def _lines(arrays) -> list[str]:
         f"{name} {list(value.shape)} {value.dtype}"
         for name, value in arrays.items()
     ]
+
+
+def _copy_beside(
+    source: Source, head: str, folder: str, write_task: TaskWriter | None
+) -> None:
+    _copy_vocabulary(source.folder, folder)
+    if write_task:
+        write_task(folder, head)
 
 
 def _copy_vocabulary(from_folder: str, to_folder: str) -> None:

@@ -1,10 +1,19 @@
 """The command."""
 
+import dataclasses
+import json
+import os
+import pathlib
+
 import pytest
 
-from modeling import PretrainingModel, XLNetConfig
+from common.contract.task_spec import TaskSpec
+from modeling import PretrainingModel, XLNetConfig, convert_checkpoint
 from modeling.checkpoints import native
+from modeling.command_options import ConvertOptions
 from tests.helpers import commands
+
+STORED = pathlib.Path(__file__).resolve().parents[1] / "golden" / "hf_heads"
 
 SMALL_CONFIG = XLNetConfig(
     vocab_size=11, d_model=6, n_layer=2, n_head=3, d_head=4, d_inner=10
@@ -34,3 +43,22 @@ def test_command(tmp_path):
     )
     assert wrong.returncode == 1 and "--from_format=native" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["bert_multi_label", "xlnet_beams"])
+def test_a_conversion_keeps_the_task(tmp_path, name):
+    """A native folder had no labels: nothing could evaluate or export it."""
+    native, again = str(tmp_path / "native"), str(tmp_path / "again")
+    convert_checkpoint.convert(
+        ConvertOptions("hf", "native", str(STORED / name), native)
+    )
+    assert TaskSpec.read(native) == TaskSpec.read(str(STORED / name))
+    convert_checkpoint.convert(ConvertOptions("native", "hf", native, again))
+    with open(os.path.join(again, "config.json")) as f:
+        written = json.load(f)
+    with open(STORED / name / "config.json") as f:
+        assert written == json.load(f)
+    bare = str(tmp_path / "bare")
+    options = ConvertOptions("hf", "native", str(STORED / name), bare)
+    convert_checkpoint.convert(dataclasses.replace(options, head="encoder"))
+    assert not os.path.exists(os.path.join(bare, "task.json"))
