@@ -36,6 +36,8 @@ FILE_NAMES = (
     released_vocabulary.BPE_NAME,
 )
 HF_CONFIG = "tokenizer_config.json"
+# Words, characters or bytes of a left-to-right model.
+SYMBOLS_NAME = "vocabulary.json"
 _NO_RULES = "PreTrainedTokenizerFast"  # the class that reads a file as it is
 # Of any file here; the largest known vocabularies have about 35 MiB.
 MAX_BYTES = 1 << 26

@@ -18,6 +18,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
+from common.vocabularies.vocabulary import SYMBOLS_NAME
 from data.text.tokenizer import Tokenizer
 from data.text.units import (
     EOS,
@@ -29,7 +30,7 @@ from data.text.units import (
     mark_lines,
 )
 
-FILE_NAME = "vocabulary.json"
+FILE_NAME = SYMBOLS_NAME
 _FORMAT = 1
 _CODES = 0x110000
 

@@ -18,7 +18,7 @@ from modeling.encoders.registry import config_file_in, read_config
 # Task and vocabulary. All else is of a run, which may go on, or of other weights.
 _OF_A_MODEL = (
     "task.json",
-    "vocabulary.json",
+    vocabulary.SYMBOLS_NAME,
     *vocabulary.FILE_NAMES,
     vocabulary.sidecar(vocabulary.FILE_NAME),
     vocabulary.HF_CONFIG,

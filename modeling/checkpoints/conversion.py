@@ -339,6 +339,10 @@ def _copy_beside(
 
 def _copy_vocabulary(from_folder: str, to_folder: str) -> None:
     """The vocabulary with its text settings, where there is one."""
+    symbols = os.path.join(from_folder, vocabulary.SYMBOLS_NAME)
+    own = os.path.join(to_folder, vocabulary.SYMBOLS_NAME)
+    if tf.io.gfile.exists(symbols) and not tf.io.gfile.exists(own):
+        tf.io.gfile.copy(symbols, own)
     source = vocabulary.find(from_folder)
     if source is None or vocabulary.find(to_folder):
         return

@@ -23,7 +23,9 @@ from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import table as heads
+from modeling.heads.causal_lm import CausalLanguageModel
 
 SIZES = dict(vocab_size=13, d_model=8, n_layer=2, n_head=2, d_inner=6)
 BERT, MODERN = BertConfig(**SIZES), ModernBertConfig(**SIZES)
@@ -312,3 +314,17 @@ def test_what_a_pipeline_needs_of_a_fine_tuned_model(tmp_path):
     hf.write_config(str(tmp_path), BERT, "regression", arrays)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["problem_type"] == "regression"  # else a sigmoid
+
+
+def test_a_left_to_right_model_keeps_its_vocabulary(tmp_path):
+    """Generation, scoring and export asked for it after each conversion."""
+    config = TransformerXLConfig(**SIZES, d_head=4, mem_len=3)
+    model = CausalLanguageModel(config)
+    native = _native(model, "language_model", str(tmp_path / "native"))
+    (tmp_path / "native" / "vocabulary.json").write_text('{"format": 1}')
+    prefix, again = str(tmp_path / "tf1" / "model.ckpt"), tmp_path / "again"
+    conversion.convert(ConvertOptions("native", "tf1", native, prefix))
+    conversion.convert(ConvertOptions("tf1", "native", prefix, str(again)))
+    for folder in (tmp_path / "tf1", again):
+        content = (folder / "vocabulary.json").read_text()
+        assert content == '{"format": 1}'
