@@ -49,7 +49,7 @@ def check_row(
     empty = may_be_empty(specs, known)
     checked = {
         key: ""  # as in training: there is no such text
-        if key in empty and isinstance(row[key], str) and not row[key].strip()
+        if key in empty and _is_blank(row[key], f"{where}.{key}")
         else _check(row[key], spec, f"{where}.{key}", limit)
         for key, spec in specs.items()
     }
@@ -57,6 +57,11 @@ def check_row(
     _check_lengths(checked, where, known.get("max_position_embeddings"))
     _check_ranges(checked, where, known)
     return checked
+
+
+def _is_blank(value: object, where: str) -> bool:
+    text = _decoded(value, where)
+    return isinstance(text, str) and not text.strip()
 
 
 def may_be_empty(specs: Mapping[str, dict], known: Mapping) -> set[str]:

@@ -220,5 +220,10 @@ def test_a_second_text_may_be_empty_where_training_allowed_it():
             check(row, {})
         with pytest.raises(UserError, match=r"row\.text_a: the text is empty"):
             check({"text_a": blank, "text_b": "x"}, known)
+    packed = {"text_a": "x", "text_b": {"b64": "IAo="}}
+    for blank in (packed, packed | {"text_b": {"b64": ""}}):
+        assert check(blank, known) == {"text_a": "x", "text_b": ""}
+        with pytest.raises(UserError, match=r"row\.text_b: the text is empty"):
+            check(blank, {})
     with pytest.raises(UserError, match=r"row\.text_b: wanted a string"):
         check({"text_a": "x", "text_b": None}, known)
