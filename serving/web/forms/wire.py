@@ -75,7 +75,7 @@ def error(message: str, status: int = 400, path: str = "") -> bytes:
     if path in (EMBEDDINGS, MODELS):
         value: object = _openai_error(message, status)
     elif path == RERANK:
-        kinds = {413: "Validation", 503: "Overloaded"}
+        kinds = {413: "Validation", 429: "Overloaded", 503: "Overloaded"}
         kind = kinds.get(status, "Validation" if status < 500 else "Backend")
         value = {"error": message, "error_type": kind}
     else:
@@ -87,7 +87,11 @@ def error(message: str, status: int = 400, path: str = "") -> bytes:
 def _openai_error(message: str, status: int) -> dict:
     """The member that a message begins with is `param`."""
     member = _MEMBER.match(message)
-    codes = {401: "invalid_api_key", 404: "model_not_found"}
+    codes = {
+        401: "invalid_api_key",
+        404: "model_not_found",
+        429: "rate_limit_exceeded",
+    }
     return {
         "error": {
             "message": message,

@@ -66,6 +66,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _gather_seconds = _GATHER_SECONDS
     _left: int | None = 0  # bytes of the body that are to come; None = chunks
     _framed = _content = 0  # bytes of chunks, and what they held
+    _asked = ""  # path of the last head that was whole
     _unread: int | None = None  # bytes that may still be thrown away
 
     # --- The connection ------------------------------------------------------
@@ -168,6 +169,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         """Adds to the head; a whole one is parsed. What follows it."""
         head = self._head
         if not head:
+            self._asked = ""
             data = data.removeprefix(b"\r\n")  # of some clients, after a body
         if self._timer is None:
             self._arm()
@@ -179,6 +181,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             return b""
         whole, data = bytes(head[: end + 4]), bytes(head[end + 4 :])
         head.clear()
+        self._asked = _path_of(whole)
         self._check_rate()
         _check_head(whole)
         self._feed(_UPGRADE.sub(b"", whole))
@@ -297,7 +300,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             if started:
                 self.transport.abort()
                 return
-        body = wire.error(broken.message)
+        body = wire.error(broken.message, broken.status, self._asked)
         phrase = http.HTTPStatus(broken.status).phrase
         head = [f"HTTP/1.1 {broken.status} {phrase}".encode()]
         head += [b": ".join(h) for h in self.server_state.default_headers]
@@ -351,6 +354,13 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _path_of(head: bytes) -> str:
+    """The path that a head asks for, "" where its first line has none."""
+    parts = head[: head.find(b"\r\n")][:MOST_URL].split(b" ")
+    path = parts[1] if len(parts) == 3 else b""
+    return path.partition(b"?")[0].decode("latin-1")
 
 
 def _check_part(head: bytearray, seen: int) -> None:

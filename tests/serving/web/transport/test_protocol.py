@@ -354,3 +354,24 @@ def test_who_asks_too_often_is_told_when_to_come_again(
     assert b"\r\nretry-after: 1\r\n" in answer
     assert "address" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
     assert refused(port, what="requests") == before + 1
+
+
+@pytest.mark.parametrize(
+    "path, member, value",
+    [
+        ("/v1/embeddings?a=b", "error", "rate_limit_exceeded"),
+        ("/rerank", "error_type", "Overloaded"),
+    ],
+)
+def test_who_asks_too_often_is_told_in_the_form_of_the_path(
+    served, port, monkeypatch, path, member, value
+):
+    monkeypatch.setattr(served.scheduler, "rates", Turns(1, clock=lambda: 1.0))
+    with connect(port, "127.0.0.10") as s:
+        s.sendall(GET + b"\r\n")
+        assert read_one(s)[0] == 200
+        s.sendall(f"POST {path} HTTP/1.1\r\n".encode() + HOST + b"\r\n")
+        answer = read_all(s)
+    assert answer.startswith(b"HTTP/1.1 429 ")
+    found = json.loads(answer.partition(b"\r\n\r\n")[2])[member]
+    assert (found["code"] if member == "error" else found) == value
