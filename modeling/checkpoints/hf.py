@@ -29,6 +29,9 @@ _REGRESSION = "regression"
 _SINGLE_LABEL = "single_label_classification"
 # Keys of the type in which their classes load the weights.
 _TYPES = ("dtype", "torch_dtype")
+_ENCODER_ALONE = (
+    "--head=encoder (serving.export: --task=embedding) leaves the head out"
+)
 # Keys that say how many labels there are.
 _LABELS = ("id2label", "label2id", "num_labels")
 
@@ -282,8 +285,7 @@ def _drop_ties(family: HuggingFaceNames, theirs, left, path: str) -> None:
         if not np.array_equal(tied, theirs[original]):
             raise UserError(
                 f"{path}: `{copy}` differs from `{original}`: only tied "
-                "language models are supported; --head=encoder leaves the "
-                "head out"
+                f"language models are supported; {_ENCODER_ALONE}"
             )
 
 
@@ -297,7 +299,7 @@ def _not_taken(
     classes = ", ".join(map(str, described.get("architectures") or ["none"]))
     return (
         f"{line}: its class is {classes}, the head {head} was looked for; "
-        "--head=encoder leaves the head out"
+        + _ENCODER_ALONE
     )
 
 

@@ -192,7 +192,7 @@ def test_an_unknown_head_is_refused_with_the_way_out(tmp_path):
         checkpoints.restore(build_encoder(config), folder, require="encoder")
     line = str(caught.value)
     assert "BertForNextSentencePrediction" in line and "\n" not in line
-    assert "--head=encoder leaves the head out" in line
+    assert "--head=encoder (serving.export: --task=embedding) leaves" in line
     options = ConvertOptions(
         "hf", "native", folder, str(tmp_path / "native"), head="encoder"
     )

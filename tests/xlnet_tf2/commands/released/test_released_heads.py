@@ -142,7 +142,10 @@ def test_the_encoder_of_an_unknown_head(tmp_path):
     embed = ("-m", "serving.embed", f"--checkpoint={folder}", "--text=river")
     done = commands.run(*embed)
     assert done.returncode == 1
-    assert "--head=encoder leaves the head out" in done.stderr
+    assert (
+        "--head=encoder (serving.export: --task=embedding) leaves"
+        in done.stderr
+    )
     out = command(*embed, "--pooling=mean", "--head=encoder")
     assert len(json.loads(out)["vector"]) == 8
     for split in ("train", "dev"):
