@@ -13,6 +13,8 @@ from training.run_options import EXPORT_PRECISIONS
 # Tasks of exports that no fine-tuning makes.
 EMBEDDING = "embedding"
 LANGUAGE_MODEL = ("lm", "pretraining")
+# How two vectors are compared; distances count below 0.
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 # Readers take files of these names for tables.
 _TABLES = (".csv", ".tsv")
 

@@ -14,7 +14,7 @@ from serving.export.exporter import export_restored
 from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer
 from serving.generation.options import ModelOptions
-from serving.options import EMBEDDING, ExportOptions
+from serving.options import EMBEDDING, SIMILARITIES, ExportOptions
 
 _LONGEST = 512  # tokens, where neither flag nor folder says less
 
@@ -44,7 +44,7 @@ def export_embedding(
             options.checkpoint_choice,
         )
     )
-    head_options, length = _rule(options, layout, tokenizer)
+    head_options, length, similarity = _rule(options, layout, tokenizer)
     places = getattr(config, "max_position_embeddings", None)
     spec = TaskSpec(
         task_name=EMBEDDING,
@@ -54,7 +54,8 @@ def export_embedding(
         text=tokenizer.settings,
         spiece_sha256=tokenizer.sha256,
         head_options=head_options,
-        data_options={"layout": layout} | head_options,
+        data_options={"layout": layout, "similarity": similarity}
+        | head_options,
     )
 
     def build() -> EmbeddingModel:
@@ -67,13 +68,13 @@ def export_embedding(
 
 def _rule(
     options: ExportOptions, layout: str, tokenizer: AnyTokenizer
-) -> tuple[dict, int]:
-    """(arguments of `EmbeddingModel`, tokens of a row)."""
+) -> tuple[dict, int, str]:
+    """(arguments of `EmbeddingModel`, tokens of a row, one of SIMILARITIES)."""
     length = options.max_seq_length or _LONGEST
     # Also with --pooling, which says nothing of the length.
     length = min(length, sentence_folder.longest(options.checkpoint) or length)
     if options.pooling:
-        return {"pooling": options.pooling}, length
+        return {"pooling": options.pooling}, length, SIMILARITIES[0]
     rule = sentence_folder.read(options.checkpoint, tokenizer)
     if rule is None:
         raise UserError(
@@ -92,4 +93,4 @@ def _rule(
         "with_symbols": True,
         "dimensions": rule.dimensions,
     }
-    return fields, length
+    return fields, length, rule.similarity

@@ -16,6 +16,7 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data.text.opening import AnyTokenizer
+from serving.options import SIMILARITIES
 
 MODULES = "modules.json"
 # Of the encoder's part; the first that is there counts.
@@ -74,6 +75,9 @@ class SentenceFolder:
     # tokens of a row with CLS and SEP; 0 = the encoder's positions
     max_seq_length: int
     dimensions: int = 0  # the first so many numbers of a vector; 0 = all
+    similarity: str = (
+        "cosine"  # how two vectors are compared, of `SIMILARITIES`
+    )
 
     def vector(self, states: np.ndarray) -> np.ndarray:
         """float32 [D] of a row's hidden states [n, D]."""
@@ -115,7 +119,11 @@ def read(folder: str, tokenizer: AnyTokenizer) -> SentenceFolder | None:
     _check_outputs(_encoder_file(folder))
     _check_texts(folder, tokenizer)
     return SentenceFolder(
-        pooling, len(kinds) == 3, longest(folder), _dimensions(folder)
+        pooling,
+        len(kinds) == 3,
+        longest(folder),
+        _dimensions(folder),
+        _similarity(folder),
     )
 
 
@@ -135,6 +143,21 @@ def _dimensions(folder: str) -> int:
             f"{str(count)[:20]!r}; copy the folder again"
         )
     return count or 0
+
+
+def _similarity(folder: str) -> str:
+    """How the folder's program compares vectors; cosines where it is silent."""
+    path, name = os.path.join(folder, _PROMPTS), "similarity_fn_name"
+    kind = _settings(path).get(name)
+    if kind is None:
+        return SIMILARITIES[0]
+    if kind not in SIMILARITIES:
+        raise UserError(
+            f"{path}: {name}: wanted one of {', '.join(SIMILARITIES)}, found "
+            f"{str(kind)[:20]!r}; give --pooling to make vectors of the encoder "
+            "alone"
+        )
+    return kind
 
 
 def _pooling(path: str) -> str:

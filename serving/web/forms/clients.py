@@ -3,7 +3,7 @@
 | call | form | exports that answer |
 |---|---|---|
 | `/v1/embeddings` | OpenAI's | those with an output `embedding` |
-| `/rerank` | text-embeddings-inference's | rankers; regressions of two texts; embeddings, by cosine |
+| `/rerank` | text-embeddings-inference's | rankers; regressions of two texts; embeddings, as their folder compares them |
 
 A question becomes rows of one signature, which the scheduler runs as those of
 `:predict`.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import UserError
-from serving.options import ServerOptions
+from serving.options import SIMILARITIES, ServerOptions
 from serving.web.forms import inputs
 from serving.web.forms.requests import RAW, parse_body
 
@@ -42,6 +42,7 @@ class Rerank(NamedTuple):
     output: str  # that holds the score, or `VECTOR`
     raw_scores: bool  # else those of rankers are taken through a sigmoid
     may_cut: bool  # texts that are too long are cut, else refused
+    similarity: str = SIMILARITIES[0]  # of two vectors
 
 
 def gives_vectors(description: Mapping) -> bool:
@@ -197,6 +198,8 @@ def parse_rerank(
         output,
         bool(value.get("raw_scores")),
         value.get("truncate") is not False,
+        # Exports of older versions do not say it.
+        description.get("data_options", {}).get("similarity", SIMILARITIES[0]),
     )
 
 
@@ -261,14 +264,25 @@ def write_rerank(question: Rerank, answers: list[dict]) -> bytes:
 
 
 def _scores(question: Rerank, answers: list[dict]) -> np.ndarray:
-    """float64 [N], cosines or what the model gave."""
+    """float64 [N], how alike vectors are, or what the model gave."""
     values = [np.asarray(a[question.output], np.float64) for a in answers]
     if question.output == VECTOR:
         vectors = np.stack(values)
-        sizes = np.linalg.norm(vectors, axis=1)
-        products = vectors[1:] @ vectors[0]
-        return products / np.maximum(sizes[1:] * sizes[0], 1e-12)
+        return _compared(vectors[0], vectors[1:], question.similarity)
     return np.asarray([value.reshape(-1)[0] for value in values])
+
+
+def _compared(query: np.ndarray, texts: np.ndarray, kind: str) -> np.ndarray:
+    """[N] of float64 [D] and [N, D]: the larger, the more alike."""
+    if kind == "euclidean":
+        return -np.linalg.norm(texts - query, axis=1)
+    if kind == "manhattan":
+        return -np.abs(texts - query).sum(1)
+    products = texts @ query
+    if kind == "dot":
+        return products
+    sizes = np.linalg.norm(texts, axis=1) * np.linalg.norm(query)
+    return products / np.maximum(sizes, 1e-12)
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:

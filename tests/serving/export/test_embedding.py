@@ -109,6 +109,6 @@ def test_what_nothing_says_how_to_pool_is_refused(tmp_path, monkeypatch):
             pooling="max",
         )
         found = embedding._rule(options, "cls_first", None)
-        assert found == ({"pooling": "max"}, wanted)
+        assert found == ({"pooling": "max"}, wanted, "cosine")
     with pytest.raises(UserError, match="pooling must be one of"):
         ExportOptions("model", pooling="first")

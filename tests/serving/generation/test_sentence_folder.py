@@ -151,6 +151,18 @@ def test_the_first_numbers_of_a_vector(tmp_path, count, normalize, wanted):
             sentence_folder.read(folder, CASED)
 
 
+def test_how_vectors_are_compared(tmp_path):
+    folder = _write(tmp_path, pooling_mode="mean")
+    assert sentence_folder.read(folder, CASED).similarity == "cosine"
+    path = tmp_path / "config_sentence_transformers.json"
+    for kind, wanted in ((None, "cosine"), ("dot", "dot")):
+        path.write_text(json.dumps({"similarity_fn_name": kind}))
+        assert sentence_folder.read(folder, CASED).similarity == wanted
+    path.write_text(json.dumps({"similarity_fn_name": "maxsim"}))
+    with pytest.raises(UserError, match="euclidean, manhattan, found 'maxsim'"):
+        sentence_folder.read(folder, CASED)
+
+
 def test_older_names_of_the_encoders_file(tmp_path):
     """Without its length a text was read to the encoder's last position."""
     folder = _write(tmp_path, pooling_mode="mean")

@@ -15,6 +15,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.forms import clients  # noqa: E402
 from serving.web.transport import listen  # noqa: E402
 
 TEXT = {"dtype": "string", "shape": [None]}
@@ -359,6 +360,37 @@ def test_vectors_rank_by_cosine(vectors):
     np.testing.assert_allclose(
         [e["score"] for e in found], sorted(wanted, reverse=True), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "kind, wanted",
+    [
+        ("cosine", [1.0, 0.0, 0.8]),
+        ("dot", [4.0, 0.0, 8.0]),
+        ("euclidean", [0.0, -(29.0**0.5), -(13.0**0.5)]),
+        ("manhattan", [0.0, -7.0, -5.0]),
+        ("another", [1.0, 0.0, 0.8]),
+    ],
+)
+def test_vectors_are_compared_as_the_export_says(kind, wanted):
+    """A model of dot products had another order by cosines."""
+    rows = np.asarray([[2.0, 0.0], [2.0, 0.0], [0.0, 5.0], [4.0, 3.0]])
+    answers = [{"embedding": row} for row in rows]
+    texts = {"dtype": "string", "shape": [None]}
+    vector = {"dtype": "float32", "shape": [None, 2]}
+    about = {
+        "signatures": {
+            "serving_default": {
+                "inputs": {"text": texts},
+                "outputs": {"embedding": vector},
+            }
+        },
+        "data_options": {"similarity": kind},
+    }
+    body = b'{"query": "q", "texts": ["a", "b", "c"]}'
+    question = clients.parse_rerank(body, about, ServerOptions())
+    found = clients._scores(question, answers)
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
 def test_a_regression_of_two_texts_ranks():
