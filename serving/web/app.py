@@ -71,7 +71,7 @@ def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
     router = fastapi.APIRouter()
     body = schema.predict_body(about, options)
     vectors, ranked = clients.gives_vectors(about), clients.ranks(about)
-    of_vectors = schema.embeddings_body(options)
+    of_vectors = schema.embeddings_body(about, options)
     of_ranks = schema.rerank_body(options)
     for path, call, taken, shown in (
         *(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 import fastapi
 
 from serving.options import ServerOptions
-from serving.web.forms import inputs
+from serving.web.forms import clients, inputs
 from serving.web.forms.requests import RAW
 
 # No NUL, and something else than white space.
@@ -110,14 +110,22 @@ def predict_body(description: dict, limit: ServerOptions) -> dict:
     )
 
 
-def embeddings_body(limit: ServerOptions) -> dict:
-    """`openapi_extra` of `/v1/embeddings`: texts."""
+def embeddings_body(description: dict, limit: ServerOptions) -> dict:
+    """`openapi_extra` of `/v1/embeddings`: texts, ids where they are taken."""
     text = _text(limit)
+    kinds = [text, _list(text, limit)]
+    if clients.PIECES in description["signatures"]:
+        ids = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+        kinds += [ids, _list(ids, limit)]
+    vector = description["signatures"][RAW]["outputs"].get(clients.VECTOR)
+    size = vector["shape"][-1] if vector else None
+    dimensions = {"dimensions": {"type": "integer", "enum": [size]}}
     return _object(
         {
-            "input": {"anyOf": [text, _list(text, limit)]},
+            "input": {"anyOf": kinds},
             "model": {"type": "string", "enum": [limit.model_name]},
             "encoding_format": {"type": "string", "enum": ["float", "base64"]},
+            **(dimensions if size else {}),
             "user": {"type": "string"},
         },
         ("input", "model"),
@@ -126,12 +134,16 @@ def embeddings_body(limit: ServerOptions) -> dict:
 
 def rerank_body(limit: ServerOptions) -> dict:
     """`openapi_extra` of `/rerank`."""
-    flags = ("raw_scores", "return_text")
+    flags = ("raw_scores", "return_text", "truncate")
     return _object(
         {
             "query": _text(limit),
             "texts": _list(_text(limit), limit),
             **{name: {"type": "boolean"} for name in flags},
+            "truncation_direction": {
+                "type": "string",
+                "enum": ["right", "Right"],
+            },
         },
         ("query", "texts"),
     )

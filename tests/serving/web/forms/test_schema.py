@@ -121,7 +121,7 @@ MIXED = described_as(
         (schema.predict_body(VECTORS, OPTIONS), "predict", VECTORS),
         (schema.predict_body(RANKER, OPTIONS), "predict", RANKER),
         (schema.predict_body(MIXED, OPTIONS), "predict", MIXED),
-        (schema.embeddings_body(OPTIONS), "embeddings", VECTORS),
+        (schema.embeddings_body(VECTORS, OPTIONS), "embeddings", VECTORS),
         (schema.rerank_body(OPTIONS), "rerank", RANKER),
     ],
 )
@@ -141,6 +141,26 @@ def test_the_largest_body_of_a_schema_is_taken_and_no_larger_one(
     for wrong in (example(shape, 1), largest | {"unknown": 1}):
         with pytest.raises(UserError):
             call(json.dumps(wrong).encode(), description, OPTIONS)
+
+
+def test_every_member_that_a_call_takes_is_described():
+    """A client made of the description could not ask for it."""
+    body = content(schema.embeddings_body(VECTORS, OPTIONS))
+    assert body["properties"]["dimensions"]["enum"] == [3]
+    assert len(body["properties"]["input"]["anyOf"]) == 2
+    signatures = VECTORS["signatures"]
+    pieces = {"signatures": signatures | {clients.PIECES: {}}}
+    body = content(schema.embeddings_body(pieces, OPTIONS))
+    ids, several = body["properties"]["input"]["anyOf"][2:]
+    assert ids["items"] == {"type": "integer"} and several["items"] == ids
+    body = content(schema.embeddings_body(RANKER, OPTIONS))
+    assert "dimensions" not in body["properties"]
+    body = content(schema.rerank_body(OPTIONS))["properties"]
+    assert body["truncate"] == {"type": "boolean"}
+    question = {"query": "a", "texts": ["b"]}
+    for side in body["truncation_direction"]["enum"]:
+        asked = question | {"truncation_direction": side}
+        clients.parse_rerank(json.dumps(asked).encode(), RANKER, OPTIONS)
 
 
 def test_a_row_of_one_text_may_be_the_text_itself():
