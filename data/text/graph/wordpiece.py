@@ -56,7 +56,7 @@ class WordPieceFile(NamedTuple):
     unknown: int  # id of the piece for words that cannot be cut
     prefix: str  # of pieces inside a word
     longest: int  # code points of a word at most; longer ones are unknown
-    symbols: list[AddedToken]  # that are read in raw text, `[CLS]` say
+    symbols: list[AddedToken]  # `[CLS]` say, in raw or in normalised text
     rules: str  # JSON of `normalizer` and `pre_tokenizer`
 
 
@@ -68,7 +68,7 @@ def parse(offline: ReleasedTokenizer) -> WordPieceFile:
     tokenizer, content, path = offline.package, offline.rules, offline.path
     _check_rules(content, path)
     model = content["model"]
-    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    flags = ("single_word", "lstrip", "rstrip")
     tokens = added_tokens.read(content, tokenizer, path, flags)
     return WordPieceFile(
         [tokenizer.id_to_token(i) or "" for i in range(offline.vocab_size)],
@@ -158,7 +158,7 @@ class GraphWordPiece(RawTokenizer):
                 pages=tuple(map(tf.constant, classes))
             )
             finders = added_tokens.finders(file.symbols)
-            self._symbols, _, self._symbol_ids = finders
+            self._symbols, self._late, self._symbol_ids = finders
         # Ids without a piece must not be met in words, which are UTF-8.
         vocabulary = [
             piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)
@@ -187,7 +187,10 @@ class GraphWordPiece(RawTokenizer):
         flat = graph_text.decode(texts)
         if self._symbols:
             flat = self._symbols(flat, tf.zeros_like(flat.points, tf.bool))
-        flat, begins = self._words(self._rewrite(flat))
+        flat = self._rewrite(flat)
+        if self._late:
+            flat = self._late(flat, tf.zeros_like(flat.points, tf.bool))
+        flat, begins = self._words(flat)
         word_starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [W]
         splits = tf.concat([word_starts, [tf.size(flat.points)]], 0)
         pieces, starts, ends = self._cut(flat, splits)

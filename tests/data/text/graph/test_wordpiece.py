@@ -130,6 +130,38 @@ def test_added_tokens_that_overlap_in_a_text(vocab, tmp_path):
     assert len(offline.encode("D][PAD][PAD]")) == 4
 
 
+def test_added_tokens_of_normalised_texts(vocab, tmp_path):
+    """Those of `added_tokens.json` are looked for in lower-cased text, say."""
+
+    def add(rules):
+        first, count = rules["added_tokens"][0], len(rules["model"]["vocab"])
+        rules["added_tokens"] += [
+            first | {"id": count + i, "content": text} | kind
+            for i, (text, kind) in enumerate(
+                (
+                    ("[E1]", {"special": False, "normalized": True}),
+                    ("E1]", {"special": False, "normalized": True}),
+                    ("\u00c9t\u00e9", {"special": False, "normalized": True}),
+                    ("\u732b", {"special": False, "normalized": True}),
+                    ("[E2]", {"special": True}),
+                )
+            )
+        ]
+
+    offline = opening.open_tokenizer(_planted(vocab, tmp_path, add))
+    texts = [
+        "the [E1] boat",
+        "the[e1]boat",
+        "[E1][E1]E1]e1]",
+        "[E2][e2] [E1",
+        "\u00c9t\u00e9 ete e\u0301te\u0301",
+        "a\u732bb \u732b",
+        "[\x00E1]",
+        "[E\u03011]",
+    ]
+    assert not _differences(offline, [*texts, *released.ODD])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
