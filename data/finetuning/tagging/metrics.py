@@ -63,6 +63,9 @@ def evaluate(gold: Tags, guesses: Tags, chunks: bool) -> dict[str, float]:
 
 def report(gold: Tags, guesses: Tags, chunks: bool) -> str:
     """Precision, recall, F1 and support by class, as a table."""
+    if chunks and not {*_flat(gold), *_flat(guesses)} - {OUTSIDE}:
+        # seqeval has no table of no class.
+        return "no chunk in the texts, none in the answers\n"
     if chunks:
         from seqeval import metrics
 

@@ -24,6 +24,15 @@ def test_chunks_are_counted_whole():
     assert not metrics.names_chunks(("NOUN", "B-A"))
 
 
+def test_texts_without_a_chunk_have_a_report():
+    gold = [["O", "O"], ["O"]]
+    assert "no chunk" in metrics.report(gold, gold, True)
+    scores = metrics.evaluate(gold, gold, True)
+    assert scores["accuracy"] == 1.0 and scores["f1"] == 0.0
+    told = metrics.report(gold, [["O", "B-A"], ["O"]], True)
+    assert told.splitlines()[2].split()[0] == "A"
+
+
 @pytest.mark.parametrize(
     "gold, guess, wanted",
     [
