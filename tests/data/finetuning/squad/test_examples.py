@@ -52,6 +52,18 @@ def test_version_2_ignores_plausible_answers(tmp_path):
     assert file.gold_answers() == {"q": []}
 
 
+@pytest.mark.parametrize("place", [{}, {"answer_start": None}])
+def test_an_evaluation_needs_no_place_of_an_answer(tmp_path, place):
+    path = write(tmp_path, [GOOD | {"answers": [{"text": "c"} | place]}])
+    (question,) = squad_examples.read_squad(path, False, BadRows()).questions
+    assert (question.answers, question.answer_start) == (("c",), -1)
+    with pytest.raises(UserError, match="'text' and 'answer_start' in each"):
+        squad_examples.read_squad(path, True, BadRows())
+    path = write(tmp_path, [GOOD | {"answers": [{"answer_start": 0}]}])
+    with pytest.raises(UserError, match="wanted 'text' in each answer"):
+        squad_examples.read_squad(path, False, BadRows())
+
+
 @pytest.mark.parametrize(
     "change, problem",
     [
