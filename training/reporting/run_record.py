@@ -26,6 +26,7 @@ LATER = {
     "order": "ordered",
     "min_batch_size": 0,
     "batch_size_warmup_tokens": 0,
+    "train_weights": [],
 }
 
 

@@ -281,9 +281,11 @@ class SquadTask(Task):
         trained_on = (
             squad_windows.hash_file(self.train.examples) if self.train else ""
         )
-        fields = {"task": "squad", "train_data": trained_on}
-        if data.train_weights:  # how sets are drawn, where that was said
-            fields["train_weights"] = list(data.train_weights)
+        fields = {
+            "task": "squad",
+            "train_data": trained_on,
+            "train_weights": list(data.train_weights),
+        }
         windows = {name: getattr(data, name) for name in WINDOWS}
         return super().must_match() | fields | windows
 

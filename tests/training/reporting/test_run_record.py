@@ -23,6 +23,27 @@ def test_changed_facts_are_refused_or_noted(tmp_path):
     run_record.update(folder, {}, {"data": "y"}, {}, resuming=False)
 
 
+def test_a_resumed_run_keeps_the_weights_of_its_sets(tmp_path):
+    """Files of earlier versions have weights only where they were given."""
+    for number, (recorded, kept) in enumerate(
+        [({}, []), ({"train_weights": [2.0, 1.0]}, [2.0, 1.0])]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        old = {"flags": {"train_weights": []}, "must_match": recorded}
+        if recorded:
+            old["flags"] = {"train_weights": ["2", "1"]}
+        old["must_match"]["task"] = "squad"
+        (folder / "run.json").write_text(json.dumps(old))
+        with pytest.raises(UserError, match="`train_weights` wanted"):
+            other = [1.0, 3.0] if number == 0 else []
+            run_record.update(
+                str(folder), {}, {"train_weights": other}, {}, resuming=True
+            )
+        must = {"train_weights": kept}
+        run_record.update(str(folder), {}, must, {}, resuming=True)
+
+
 def test_a_resumed_run_keeps_its_objective(tmp_path):
     def start(folder, resuming=True, flags=None, **what):
         must = PretrainOptions("records", **what).must_match()
