@@ -26,6 +26,8 @@ from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.runs import Run
 
 MAX_GRADE = 4
+# Values of queries that are swapped at a time: SciPy keeps 60 bytes for each.
+_SWAPPED = 1 << 20
 TREC_MEASURES = ("ndcg_cut_20", "map", "recip_rank", "P_20", "recall_100")
 # What trec_eval averages over queries. Of gm_map it has another mean, num_rel
 # and its like are sums, and runid is a text.
@@ -264,6 +266,7 @@ def compare(
         np.mean,
         permutation_type="samples",
         n_resamples=resamples,
+        batch=max(1, _SWAPPED // len(difference)),  # changes no number
         vectorized=True,
         axis=-1,
         rng=np.random.default_rng((seed, 0)),

@@ -111,6 +111,25 @@ def test_nothing_to_average_over_is_said():
         result.mean("NDCG@20 (gdeval)")
 
 
+def test_memory_of_the_randomisation_test_is_bounded(monkeypatch):
+    """Of thousands of queries all swaps at once take gigabytes."""
+    from scipy import stats
+
+    batches, plain = [], stats.permutation_test
+
+    def watched(*arguments, **how):
+        batches.append(how.get("batch") or how["n_resamples"])
+        return plain(*arguments, **how)
+
+    monkeypatch.setattr(stats, "permutation_test", watched)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 40))
+    whole = metrics.compare(a, b, 3, resamples=500)
+    monkeypatch.setattr(metrics, "_SWAPPED", 40 * 7)
+    assert metrics.compare(a, b, 3, resamples=500) == whole
+    assert batches[1] == 7
+
+
 @pytest.mark.shared
 def test_randomisation_test_by_brute_force():
     a, b = [0.9, 0.4, 0.8, 0.7, 0.3], [0.5, 0.5, 0.3, 0.6, 0.1]
