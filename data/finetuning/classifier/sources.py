@@ -95,7 +95,9 @@ def _jsonl_rows(path, options, bad, need_label):
                 )
             bad.report(where, problem)
             continue
-        label = value.get(columns.label) if columns.label else None
+        label = None  # a prediction looks at none
+        if columns.label and need_label:
+            label = value.get(columns.label)
         if label is None and need_label and options.head == "multi_label":
             bad.report(
                 where,

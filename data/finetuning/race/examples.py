@@ -34,17 +34,19 @@ def read_race(
     split: str,
     bad: BadRows,
     levels: tuple[str, ...] = LEVELS,
+    labelled: bool = True,
 ) -> list[RaceExample]:
     """All questions of a split, middle first, files by name.
 
-    Raises UserError: no such folder, no usable question, or see `BadRows`.
+    Without `labelled` answers are not looked at. Raises UserError: no such folder, no usable question, or see `BadRows`.
     """
     examples: list[RaceExample] = []
     folders = [os.path.join(data_dir, split, level) for level in levels]
     names_in = {f: task_readers.text_files(f) for f in folders}
     for level, (folder, names) in zip(levels, names_in.items(), strict=True):
         for name in names or ():
-            examples.extend(_read_file(os.path.join(folder, name), level, bad))
+            path = os.path.join(folder, name)
+            examples.extend(_read_file(path, level, bad, labelled))
     if all(names is None for names in names_in.values()):
         raise UserError(
             f"`{data_dir}` has no folder {split}/middle or {split}/high; wanted "
@@ -55,7 +57,9 @@ def read_race(
     return examples
 
 
-def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
+def _read_file(
+    path: str, level: str, bad: BadRows, labelled: bool
+) -> list[RaceExample]:
     """The questions of one passage, which a file holds as a JSON object."""
     before = bad.count
     text = task_readers.read_text(path, bad)
@@ -68,6 +72,8 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
         line = getattr(e, "lineno", 1)
         bad.report(f"{path}:{line}", f"no valid JSON ({e})")
         return []
+    if isinstance(value, dict) and not labelled:
+        value.pop("answers", None)
     problem = _file_problem(value)
     if problem:
         bad.report(f"{path}:1", problem)

@@ -68,7 +68,9 @@ class RaceTask(Task):
 
     def _read(self, name: str, use: str) -> Split:
         bad = BadRows(self.features.skip_bad_rows)
-        examples = read_race(self.data.data_dir, name, bad, self.levels)
+        examples = read_race(
+            self.data.data_dir, name, bad, self.levels, use != PREDICT
+        )
         if use == TRAIN:
             examples = self.training_part(examples)
         key = {

@@ -122,6 +122,14 @@ def test_what_python_writes_for_no_value_is_no_class(tmp_path, label):
             UserError, match=r"a.jsonl:1: .*the label is (nan|-i)"
         ):
             table(path, head)
+        options = ClassifierDataOptions("jsonl", "d", head=head)
+        examples = classifier_sources.read_table(
+            str(path), options, BadRows(), None, False
+        )
+        assert [(e.texts, e.label) for e in examples] == [
+            (("a",), None),
+            (("b",), None),
+        ]
 
 
 @pytest.mark.parametrize("name", ["snli.jsonl", "snli.tsv"])

@@ -28,6 +28,22 @@ def write(folder, level, name, value):
     path.write_text(value if isinstance(value, str) else json.dumps(value))
 
 
+def test_a_prediction_looks_at_no_answer(tmp_path):
+    folder = tmp_path / "test" / "high"
+    folder.mkdir(parents=True)
+    value = {
+        "article": "Text.",
+        "questions": ["Why?"],
+        "options": [["a", "b", "c", "d"]],
+        "answers": [""],
+    }
+    (folder / "1.txt").write_text(json.dumps(value))
+    with pytest.raises(UserError, match="wanted A, B, C or D, found ''"):
+        read_race(str(tmp_path), "test", BadRows())
+    (found,) = read_race(str(tmp_path), "test", BadRows(), labelled=False)
+    assert found.label == -1
+
+
 def test_middle_comes_first_and_files_by_name(tmp_path):
     write(tmp_path, "high", "1.txt", GOOD)
     write(tmp_path, "middle", "2.txt", GOOD)
