@@ -120,6 +120,12 @@ class PronounTask(_RankedTask):
         self.num_texts = 2
         candidates = _candidates(examples)
         path = self.set.path(name)
+        if not candidates.schemas:
+            raise UserError(
+                f"--ranking: {path}: wanted rows whose second text is a part "
+                "of the first with a candidate for its pronoun, found none "
+                f"in {len(examples)}; leave --ranking out"
+            )
         table, hit = self.cached_table(
             f"wnli-ranking-{name}",
             {
@@ -153,6 +159,13 @@ class PronounTask(_RankedTask):
         chosen = pairs(candidates.keys, right)
         # A wrong candidate teaches nothing without the right one.
         chosen = [pair for pair in chosen if right[pair[0]]]
+        if not chosen:
+            raise UserError(
+                f"--ranking: {self.set.path(TRAIN)} has no pronoun with a right "
+                f"candidate (label {self.set.labels[1]}), found "
+                f"{len(split.examples)} rows; give WNLI's training file, or "
+                "leave --ranking out"
+            )
         print(f"--ranking: {len(chosen)} right candidates with their rivals")
         return paired(split.table, chosen)
 

@@ -9,6 +9,8 @@ from data.finetuning.classifier import ranked, schemas
 from data.finetuning.examples import TextExample
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import Sequence1D
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from tests.helpers.runs.classifier import make_options
 
 PREMISE = "The jar hit the vase because it was heavy."
 OTHER = "Ann met Mary. She smiled."
@@ -89,6 +91,31 @@ def test_margins_choose_one_of_a_group():
     np.testing.assert_allclose(found[[0, 2, 4]], [-3.0, 1.5, -1.5])
     assert np.isnan(found[3])
     assert found[1] > 0 > found[5]  # equal scores: the first
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "Ann met Mary. She smiled.\tAnn smiled.\t0",
+            "no pronoun with a right",
+        ),
+        ("Nobody saw it.\tThere is no such part.\t1", "found none in 1"),
+    ],
+)
+def test_rows_that_teach_nothing_are_refused(
+    tmp_path, spiece_model, text, message
+):
+    header = "index\tsentence1\tsentence2\tlabel"
+    (tmp_path / "train.tsv").write_text(f"{header}\n0\t{text}\n")
+    task = ranked.make_task(
+        ClassifierDataOptions("wnli", str(tmp_path), ranking=True),
+        FeatureOptions(spiece_model, 32),
+        make_options(tmp_path, do_train=True),
+    )
+    with pytest.raises(UserError, match=f"train.tsv.*{message}.*leave --rank"):
+        task.read("train", "train")
 
 
 IDS = SymbolIds(unk=0, bos=1, eos=2, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
