@@ -119,7 +119,11 @@ class RaceTask(Task):
 
     @property
     def metric_names(self):
-        return ("accuracy", *(f"accuracy_{name}" for name in self.levels))
+        levels = self.levels
+        for split in self.evals.values():  # a folder may hold one level alone
+            found = {e.level for e in split.examples}
+            levels = [name for name in levels if name in found]
+        return ("accuracy", *(f"accuracy_{name}" for name in levels))
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
         return evaluate(split.examples, outputs["logits"])

@@ -1,12 +1,14 @@
 """Accuracy by level, rows of predictions and what examples are known by."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
 
 from data.finetuning.race import task
-from data.finetuning.race.examples import RaceExample
+from data.finetuning.race.examples import LEVELS, RaceExample
+from data.finetuning.task import Split
 
 EXAMPLES = [
     RaceExample(f"{level}/1/{i}", "Text.", ("a", "b", "c", "d"), label, level)
@@ -24,6 +26,17 @@ def test_accuracy_by_level():
     )
     high = [e for e in EXAMPLES if e.level == "high"]
     assert set(task.evaluate(high, LOGITS[:3])) == {"accuracy", "accuracy_high"}
+
+
+def test_only_levels_that_are_evaluated_pick_the_best_step():
+    def names(*examples):
+        splits = {"dev": Split("dev", examples, None)} if examples else {}
+        folder = types.SimpleNamespace(levels=LEVELS, evals=splits)
+        return task.RaceTask.metric_names.fget(folder)
+
+    both = ("accuracy", "accuracy_middle", "accuracy_high")
+    assert names() == both and names(*EXAMPLES) == both
+    assert names(*EXAMPLES[1:3]) == ("accuracy", "accuracy_high")
 
 
 def test_rows_have_letters_and_probabilities():
