@@ -241,6 +241,7 @@ class Driver:
             predictions = loop.predict(
                 self.objective, input_fn, run, checkpoint, model
             )
+            outputs.require_finite(name, predictions)
             outputs.write_predictions(
                 task, self.options, name, predictions, self.say
             )

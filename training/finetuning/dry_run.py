@@ -27,7 +27,7 @@ from training.checkpointing.checkpoints import (
     restore_weights,
 )
 from training.finetuning.options import FinetuneOptions
-from training.finetuning.outputs import prediction_folder
+from training.finetuning.outputs import prediction_folder, require_finite
 from training.finetuning.sources import weights_of
 from training.reporting import report, run_record
 from training.reporting.memory_estimate import estimate_lines
@@ -59,7 +59,7 @@ def check(
         result = loop.evaluate(
             objective, task.batches(split, EVAL), one, model=model
         )
-        _require_finite(name, result.predictions)
+        require_finite(name, result.predictions)
         require_report(task, name, result, options)
         say(f"evaluation   {name}: the first batch is well")
     for name, split in task.predicts.items():
@@ -67,7 +67,7 @@ def check(
         outputs = loop.predict(
             objective, first, options.predict_run, model=model
         )
-        _require_finite(name, outputs)
+        require_finite(name, outputs)
         outputs.pop("example_index", None)
         every = task.outputs_of_first(split, outputs)
         _require_files(options, functools.partial(task.write, split, every))
@@ -161,12 +161,3 @@ def _require_files(options: FinetuneOptions, write) -> None:
 
 def _first(input_fn):
     return lambda params: input_fn(params).take(1)
-
-
-def _require_finite(name: str, outputs: dict) -> None:
-    for value in outputs.values():
-        if not np.isfinite(value).all():
-            raise UserError(
-                f"the model's output on {name} is not finite: check the "
-                "checkpoint"
-            )

@@ -130,6 +130,7 @@ def _ask(member: Member, say) -> _Answers:
             options.run,
             checkpoint=member.weights,
         )
+        outputs.require_finite(name, result.predictions)
         evals[name] = task.collect(split, result.predictions)
         labels[name] = result.labels
         found = _metrics(task, name, evals[name], labels[name])
@@ -141,6 +142,7 @@ def _ask(member: Member, say) -> _Answers:
             options.predict_run,
             member.weights,
         )
+        outputs.require_finite(name, found)
         predicts[name] = task.collect(split, found)
     return _Answers(evals, labels, predicts)
 

@@ -2,12 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from common import files, locks
+from common.errors import UserError
 from data.finetuning.task import Task
 from training import strategy
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
@@ -45,10 +46,26 @@ def prediction_folder(options: FinetuneOptions) -> str:
     )
 
 
+def require_finite(name: str, outputs: Mapping[str, np.ndarray]) -> None:
+    """Raises UserError: a model says of a split what is no number.
+
+    Classes, tags and answers would be made of it all the same: the first ones.
+    """
+    for value in outputs.values():
+        if not np.isfinite(value).all():
+            row = int(np.argwhere(~np.isfinite(value))[0][0])
+            raise UserError(
+                f"the model's output on {name} is not finite: wanted numbers, "
+                f"found {value[row].min()} in row {row}; check the checkpoint, "
+                "or give --precision=float32"
+            )
+
+
 def metric_fn(task: Task, name: str):
     """Metrics of an evaluation's result on a split."""
 
     def of_result(result) -> dict[str, float]:
+        require_finite(name, result.predictions)
         split = task.evals[name]
         return task.metrics(split, result.predictions, result.labels)
 

@@ -129,6 +129,22 @@ def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
     assert abs(evaluate(last) - evaluate(averaged)) > 1e-3
 
 
+def test_predictions_of_no_numbers_are_not_written(
+    tmp_path, spiece_model, monkeypatch
+):
+    write_task(tmp_path)
+    options = make_options(tmp_path, do_predict=True)
+    job = make_job(tmp_path, spiece_model, options)
+    monkeypatch.setattr(
+        driver.loop, "predict", lambda *_: {"logits": np.full([7, 2], np.nan)}
+    )
+    run = object.__new__(Driver)
+    run.task, run.options, run.objective = job, options, None
+    with pytest.raises(UserError, match="output on test is not finite"):
+        run.predict(None)
+    assert not (tmp_path / "model").exists()
+
+
 def test_training_again_keeps_the_threshold(
     tmp_path, spiece_model, monkeypatch
 ):

@@ -1,9 +1,12 @@
 """Quartiles of lengths by hand; what an earlier evaluation of a folder had."""
 
 import json
+import types
 
 import numpy as np
+import pytest
 
+from common.errors import UserError
 from training.finetuning import outputs
 
 
@@ -28,6 +31,21 @@ def test_quartiles_by_hand():
     # One length is one quartile.
     (row,) = outputs.by_quartile(np.full(5, 6), evaluate)
     assert row["examples"] == 5 and row["longest"] == 6
+
+
+def test_an_output_that_is_no_number_is_refused():
+    good = {"logits": np.ones([3, 2]), "example_index": np.arange(3)}
+    outputs.require_finite("dev", good)
+    for value in (np.nan, np.inf):
+        bad = good | {"logits": np.array([[1.0, 2.0], [value, 1.0]])}
+        with pytest.raises(UserError, match="output on test is not .* row 1;"):
+            outputs.require_finite("test", bad)
+
+
+def test_evaluations_look_at_what_the_model_says():
+    bad = types.SimpleNamespace(predictions={"logits": np.array([np.nan])})
+    with pytest.raises(UserError, match="output on dev is not finite"):
+        outputs.metric_fn(None, "dev")(bad)
 
 
 def test_a_better_number_of_other_weights_is_said(tmp_path):
