@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import heads
+from common import files, heads
 from common.contract.symbols import CLS_LAST, SymbolIds
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
@@ -350,7 +350,7 @@ def _split_path(name: str, data_dir: str, split: str) -> str | None:
         return glue_tasks.split_path(glue_tasks.GLUE[name], data_dir, split)
     if name == "imdb":
         folder = os.path.join(data_dir, "test" if split == "dev" else split)
-        return folder if os.path.isdir(folder) else None
+        return folder if files.is_folder(folder) else None
     if name in TOPIC_SETS:
         stems = {"train": ("train.csv",), "dev": ("dev.csv", "test.csv")}
         names = stems.get(split, (f"{split}.csv",))

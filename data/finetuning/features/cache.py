@@ -45,18 +45,21 @@ def cache_path(cache_dir: str, name: str, key: dict) -> str:
 
 def load(path: str, key: dict) -> dict[str, np.ndarray] | None:
     """Arrays of a cache file; None when it is not there or not of this key."""
-    if not os.path.isfile(path):
+    if not files.exists(path):
         return None
     # A damaged file is made again, whatever its reader raises.
     with contextlib.suppress(Exception):
+        size, source = files.size(path), path
+        if files.is_remote(path):
+            source = io.BytesIO(files.read_bytes(path))
         # What `save` writes is not packed: little stays little.
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             rows = archive.infolist()
             if any(row.compress_type != zipfile.ZIP_STORED for row in rows):
                 return None
-            if sum(row.file_size for row in rows) > os.path.getsize(path):
+            if sum(row.file_size for row in rows) > size:
                 return None
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(source, allow_pickle=False) as archive:
             if archive[KEY].tobytes() != key_text(key).encode():
                 return None
             return {
@@ -67,12 +70,14 @@ def load(path: str, key: dict) -> dict[str, np.ndarray] | None:
 
 def save(path: str, key: dict, arrays: dict[str, np.ndarray]) -> None:
     """Writes arrays and key, atomically."""
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    files.make_directory(os.path.dirname(path) or ".")
     stamp = np.frombuffer(key_text(key).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays, **{KEY: stamp})
     with files.atomic_open(path) as f:
-        f.write(buffer.getbuffer())
+        # A remote file takes bytes alone.
+        remote = files.is_remote(path)
+        f.write(buffer.getvalue() if remote else buffer.getbuffer())
 
 
 def cached(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common import files
 from common.contract.symbols import CLS_LAST
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
@@ -55,7 +56,7 @@ class RaceTask(Task):
 
     def predict_names(self):
         test = os.path.join(self.data.data_dir, "test")
-        return ("test",) if os.path.isdir(test) else self.eval_names()
+        return ("test",) if files.is_folder(test) else self.eval_names()
 
     def read(self, name: str, use: str) -> Split:
         key = self.loaded_key(name, use)

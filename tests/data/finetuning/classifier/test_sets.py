@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
 from data.finetuning.classifier import sets as classifier_sets
@@ -181,3 +182,15 @@ def test_no_escape_is_left_in_the_shared_csv_cuts(shared):
             assert any("Americans do\nnot know" in t for t in texts)
         else:
             assert any("\u00fc" in t for t in texts)
+
+
+def test_imdb_is_read_from_a_bucket():
+    for label in ("neg", "pos"):
+        folder = f"ram://imdb/train/{label}"
+        tf.io.gfile.makedirs(folder)
+        with tf.io.gfile.GFile(f"{folder}/1_1.txt", "w") as f:
+            f.write("Good.")
+    imdb = build("imdb", "ram://imdb")
+    assert imdb.eval_splits() == ()
+    examples = imdb.read("train", BadRows())
+    assert [e.guid for e in examples] == ["neg/1_1", "pos/1_1"]

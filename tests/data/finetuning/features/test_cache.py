@@ -37,6 +37,20 @@ def test_a_cache_that_is_none_is_made_again(tmp_path):
     assert finetune_cache.load(path, key)["x"].size == many.size
 
 
+def test_a_bucket_keeps_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    key, made = {"data": "a"}, []
+
+    def build():
+        made.append(1)
+        return {"a": np.arange(3)}
+
+    for hit in (False, True):
+        arrays, found = finetune_cache.cached("ram://cache", "x", key, build)
+        assert arrays["a"].tolist() == [0, 1, 2] and found is hit
+    assert made == [1] and not os.listdir(tmp_path)
+
+
 def test_hash_depends_on_boundaries():
     a = finetune_cache.hash_texts(["ab", "c"])
     assert a != finetune_cache.hash_texts(["a", "bc"])

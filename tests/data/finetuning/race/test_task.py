@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from data.finetuning.race import task
 from data.finetuning.race.examples import LEVELS, RaceExample
@@ -37,6 +38,14 @@ def test_only_levels_that_are_evaluated_pick_the_best_step():
     both = ("accuracy", "accuracy_middle", "accuracy_high")
     assert names() == both and names(*EXAMPLES) == both
     assert names(*EXAMPLES[1:3]) == ("accuracy", "accuracy_high")
+
+
+def test_the_test_set_of_a_bucket_is_predicted():
+    data = types.SimpleNamespace(data_dir="ram://race")
+    race = types.SimpleNamespace(data=data, eval_names=lambda: ("dev",))
+    assert task.RaceTask.predict_names(race) == ("dev",)
+    tf.io.gfile.makedirs("ram://race/test")
+    assert task.RaceTask.predict_names(race) == ("test",)
 
 
 def test_rows_have_letters_and_probabilities():
