@@ -11,6 +11,7 @@ never left out.
 import dataclasses
 import os
 
+from common import files
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, collect
 from data.finetuning.tables import table_files as task_readers
@@ -121,8 +122,11 @@ def split_path(task: GlueTask, data_dir: str, split: str) -> str | None:
         path = task_readers.find_file(folder, f"{stem}.tsv")
         if path:
             return path
+    above = data_dir.rstrip("/")
+    if not files.is_remote(above):  # "." has no name to take off
+        above = os.path.abspath(above)
     for name in task.elsewhere.get(split, ()):
-        for folder in (data_dir, os.path.dirname(data_dir.rstrip("/"))):
+        for folder in (data_dir, os.path.dirname(above)):
             path = task_readers.find_file(folder, name)
             if path:
                 return path

@@ -181,3 +181,14 @@ def test_labelled_splits_still_refuse_an_empty_text(tmp_path):
     (tmp_path / "test.tsv").write_text("index\tsentence\n1\ta\n\n\n")
     (found,) = build("sst-2", tmp_path).read("test", BadRows(), False)
     assert found.guid == "1"
+
+
+def test_the_diagnostic_set_lies_beside_the_folder(tmp_path, monkeypatch):
+    folder, path = tmp_path / "MNLI", tmp_path / "AX" / "AX.tsv"
+    for made in (folder, path.parent):
+        made.mkdir()
+    path.write_text("index\tsentence1\tsentence2\n0\ta\tb\n")
+    monkeypatch.chdir(folder)
+    for data_dir in (".", "./", str(folder), "../MNLI"):
+        found = glue_tasks.split_path(glue_tasks.GLUE["mnli"], data_dir, "ax")
+        assert found == str(path)
