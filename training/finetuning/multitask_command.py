@@ -11,6 +11,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 
+from common import files
 from data.finetuning.classifier import submission
 from data.finetuning.classifier.task import ClassifierTask
 from modeling.ops import graph_memory
@@ -120,7 +121,7 @@ def write_submission(home: str, say, predict_dir: str = "") -> str | None:
             folder = os.path.join(predict_dir, task)
         for name in submission.ROWS:
             path = os.path.join(folder, name)
-            if os.path.exists(path):
+            if files.exists(path):
                 paths[name] = path
     missing = sorted(set(submission.ROWS) - set(paths))
     if missing:

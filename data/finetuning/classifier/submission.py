@@ -4,6 +4,7 @@ The layout is that of the benchmark's sample submission: one file per test set
 at the top of the zip, a header, a line per test row in the order of the file.
 """
 
+import io
 import os
 import zipfile
 from collections.abc import Mapping
@@ -39,20 +40,21 @@ def labels_of() -> dict[str, tuple[str, ...]]:
 
 def write(paths: Mapping[str, str], output: str) -> None:
     """One zip of files by their name in it, the same bytes for the same files."""
-    with (
-        files.atomic_open(output, "wb") as f,
-        zipfile.ZipFile(f, "w") as zipped,
-    ):
+    content = io.BytesIO()  # a remote file cannot be gone back in
+    with zipfile.ZipFile(content, "w") as zipped:
         for name in sorted(paths):
             entry = zipfile.ZipInfo(name)  # of 1980: no clock enters
             entry.compress_type = zipfile.ZIP_DEFLATED
             zipped.writestr(entry, files.read_bytes(paths[name]))
+    with files.atomic_open(output, "wb") as f:
+        f.write(content.getvalue())
 
 
 def validate(path: str, rows: Mapping[str, int] = ROWS) -> list[str]:
     """What the server would refuse of a zip; [] where it is well."""
     try:
-        with zipfile.ZipFile(path) as zipped:
+        content = io.BytesIO(files.read_bytes(path))
+        with zipfile.ZipFile(content) as zipped:
             packed = {name: zipped.read(name) for name in zipped.namelist()}
     except (OSError, zipfile.BadZipFile) as e:
         return [f"{os.path.basename(path)} is not a zip file: {e}"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import shutil
 import zipfile
@@ -9,6 +10,7 @@ import zipfile
 import pytest
 import sentencepiece
 
+from common import files
 from data.finetuning.classifier import submission
 from modeling.checkpoints import native
 from tests.helpers.model_folders import BEST, end_at, write_joint_run
@@ -160,6 +162,25 @@ def test_the_parts_predictions_are_one_zip(tmp_path, monkeypatch, given):
     run(str(home), said.append, out)
     assert said[-1] == f"wrote {path}"
     assert said[-2].endswith(f"would refuse {path}: b")
+
+
+def test_the_submission_of_a_bucket_is_written(monkeypatch):
+    monkeypatch.setattr(multitask_command, "JOINT", ())
+    monkeypatch.setattr(multitask_command, "OTHERS", ("rte",))
+    monkeypatch.setattr(submission, "ROWS", {"RTE.tsv": 1})
+    home = "ram://submitted"
+    files.make_directory(f"{home}/rte/predictions")
+    text = "index\tprediction\n0\tentailment\n"
+    files.write_text(f"{home}/rte/predictions/RTE.tsv", text)
+    monkeypatch.setattr(
+        submission,
+        "validate",
+        functools.partial(submission.validate, rows=submission.ROWS),
+    )
+    said = []
+    path = multitask_command.write_submission(home, said.append)
+    assert said == [f"wrote {path}, as GLUE's server expects it"]
+    assert files.exists(path)
 
 
 def test_without_a_schedule_all_tasks_are_together(tmp_path, monkeypatch):

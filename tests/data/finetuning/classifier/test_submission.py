@@ -2,6 +2,7 @@
 
 import zipfile
 
+from common import files
 from data.finetuning.classifier import submission
 from data.finetuning.classifier.glue import GLUE, read_split, split_path
 from data.finetuning.examples import BadRows
@@ -34,6 +35,10 @@ def test_a_whole_submission_is_well_and_faults_are_named(tmp_path):
     assert (tmp_path / "a.zip").read_bytes() == whole
     with zipfile.ZipFile(output) as zipped:
         assert zipped.namelist() == sorted(submission.ROWS)
+    files.make_directory("ram://zipped")
+    remote = "ram://zipped/a.zip"
+    submission.write(paths, remote)
+    assert submission.validate(remote, COUNTS) == []
     # Official sets have other numbers of rows.
     found = submission.validate(output)
     assert "AX.tsv: wanted 1104 rows, found 3" in found and len(found) == 11
