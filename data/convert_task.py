@@ -104,6 +104,8 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
         return ((text,) for text in paragraphs)
     if not FLAGS.data_dir:
         raise UserError(f"--task_name={name} needs --data_dir")
+    if name in ("race", "imdb"):
+        _refuse_within(FLAGS.output_file, os.path.join(FLAGS.data_dir, "train"))
     if name == "race":
         questions = read_race(FLAGS.data_dir, "train", bad)
         return ((example.article,) for example in questions)
@@ -111,6 +113,16 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     files.refuse_input(FLAGS.output_file, folder)
     options = flag_values.build(ClassifierDataOptions, head=head)
     return texts_of_rows(options, bad)
+
+
+def _refuse_within(output: str, folder: str) -> None:
+    """UserError: a text file in this folder is one of the set's texts."""
+    inside = os.path.join(os.path.realpath(folder), "")
+    if os.path.realpath(output).startswith(inside):
+        raise UserError(
+            f"--output_file={output} lies in {folder}, whose text files are "
+            "the training set: give a place outside of it"
+        )
 
 
 def define() -> None:

@@ -120,6 +120,24 @@ def test_a_name_that_readers_take_for_another_form_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_text_of_the_set_is_not_replaced(tmp_path):
+    folder = tmp_path / "train"
+    for inside in (folder / "high" / "1.txt", tmp_path / "a/../train/b.txt"):
+        with pytest.raises(UserError, match="lies in .*/train, whose text f"):
+            convert_task._refuse_within(str(inside), str(folder))
+    convert_task._refuse_within(str(tmp_path / "train.txt"), str(folder))
+    world.write_race(str(tmp_path))
+    (path,) = (folder / "high").glob("*.txt")
+    before = path.read_bytes()
+    said = run(
+        *("--task_name=race", f"--data_dir={tmp_path}"),
+        f"--output_file={path}",
+        status=1,
+    )
+    assert f"--output_file={path} lies in" in said
+    assert path.read_bytes() == before
+
+
 def test_text_that_is_none_leaves_no_file(tmp_path):
     with pytest.raises(UserError, match="hold no text"):
         convert_task.convert([("  ",), ()], str(tmp_path / "text.txt"))
