@@ -14,6 +14,7 @@ from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.weights.weights_line import AUTO
+from data.finetuning.options import ALIASES
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import encoder_of, named_variables
 from training.finetuning.options import TASKS
@@ -71,9 +72,14 @@ def head_start(
 
 
 def _find(name: str, path: str) -> str:
-    for candidate in (path, os.path.join(path, TASKS, name)):
+    said = name.lower()
+    known = ALIASES.get(said, said)  # any case and alias, as --task_name
+    places = [
+        os.path.join(path, TASKS, n) for n in dict.fromkeys((said, known))
+    ]
+    for candidate in (path, *places):
         folder = task_spec.find_folder(candidate) if candidate else None
-        if folder and TaskSpec.read(folder).task_name == name:
+        if folder and TaskSpec.read(folder).task_name == known:
             return folder
     raise UserError(
         f"--init_head={name}: --init_checkpoint must be the --model_dir of a "

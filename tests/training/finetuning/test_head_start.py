@@ -79,6 +79,16 @@ def test_a_head_begins_as_another_tasks(trained, place):
         np.testing.assert_array_equal(ours[name], before[name])
 
 
+@pytest.mark.parametrize("name", ["MNLI", "sts"])
+def test_a_task_is_named_as_its_flag_takes_it(tmp_path, name):
+    known = {"MNLI": "mnli", "sts": "sts-b"}[name]
+    for folder in {known, name.lower()}:
+        home = tmp_path / folder / "tasks" / folder
+        home.mkdir(parents=True)
+        spec_of(known, ("a", "b")).write(str(home))
+        assert starts._find(name, str(tmp_path / folder)) == str(home)
+
+
 def test_a_head_of_another_shape_is_refused(trained):
     joint, _ = trained
     start = head_start("mnli", spec_of("rte", RTE), str(joint))
