@@ -72,12 +72,21 @@ def format_float32(value: float) -> str:
 
 
 def read(model_dir: str) -> tuple[list[str], np.ndarray]:
-    """(column names without `step`, float64 [steps, 1 + columns])."""
+    """(column names without `step`, float64 [steps, 1 + columns]).
+
+    Half a line, which a killed run may leave, is left out. Raises UserError:
+    no step was logged, or a line is no row of numbers.
+    """
     path = os.path.join(model_dir, FILE_NAME)
     with files.open_binary(path) as f:
-        lines = f.read().decode("utf-8").splitlines()
-    rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
-    return lines[0].split("\t")[1:], np.array(rows)
+        lines = _whole_lines(f.read())
+    if len(lines) < 2:
+        raise UserError(f"{path}: wanted a line per step, found none: train it")
+    try:
+        rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
+        return lines[0].split("\t")[1:], np.array(rows)
+    except ValueError as e:
+        raise UserError(f"{path}: wanted rows of numbers ({e})") from e
 
 
 def plateau_end(model_dir: str, unigram_entropy: float) -> int | None:
@@ -100,16 +109,14 @@ def _lines_up_to(path: str, step: int) -> list[str]:
     """The header and the whole lines of steps 1..step."""
     try:
         with files.open_binary(path) as f:
-            text = f.read().decode("utf-8", errors="replace")
-    except (FileNotFoundError, OSError):
+            lines = _whole_lines(f.read())
+    except FileNotFoundError:
         return []
     except Exception as e:
         # tf.io.gfile has its own error for a missing remote file.
         if type(e).__name__ == "NotFoundError":
             return []
         raise
-    # A process killed while writing leaves half a line: it has no newline.
-    lines = text.split("\n")[:-1]
     if not lines or step == 0:
         return []
     kept = [lines[0]]
@@ -119,3 +126,8 @@ def _lines_up_to(path: str, step: int) -> list[str]:
             break
         kept.append(line)
     return kept
+
+
+def _whole_lines(content: bytes) -> list[str]:
+    """Lines with their newline: a process killed while writing leaves half."""
+    return content.decode("utf-8", errors="replace").split("\n")[:-1]

@@ -1,5 +1,7 @@
 """The log is cut and read; where a run has left the unigram plateau."""
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,32 @@ def test_the_log_is_cut_to_the_restored_step(tmp_path):
     # A run that starts anew leaves nothing of an earlier one.
     LossLog(str(tmp_path), 0)
     assert (tmp_path / "losses.tsv").read_text() == ""
+
+
+def test_a_log_that_cannot_be_read_stays(tmp_path, monkeypatch):
+    """It was taken for none, and a resumed run wrote an empty one over it."""
+    folder = write(tmp_path, [2.0, 1.0])
+    before = (tmp_path / "losses.tsv").read_text()
+
+    def unreadable(path):
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loss_log.files, "open_binary", unreadable)
+        with pytest.raises(OSError, match="Input/output error"):
+            LossLog(folder, 2)
+    assert (tmp_path / "losses.tsv").read_text() == before
+
+
+def test_half_a_line_is_left_out_and_no_step_is_one_line(tmp_path):
+    write(tmp_path, [2.0, 1.0], ("loss", "accuracy"))
+    with open(tmp_path / "losses.tsv", "a") as f:
+        f.write("3\t0.")  # killed while writing
+    assert loss_log.read(str(tmp_path))[1][:, 0].tolist() == [1, 2]
+    for text in ("", "step\tloss\n"):
+        (tmp_path / "losses.tsv").write_text(text)
+        with pytest.raises(UserError, match="a line per step, found none"):
+            loss_log.read(str(tmp_path))
+    (tmp_path / "losses.tsv").write_text("step\tloss\n1\t1\n2\n")
+    with pytest.raises(UserError, match="wanted rows of numbers"):
+        loss_log.read(str(tmp_path))
