@@ -154,10 +154,11 @@ def train(options: SentencePieceOptions, log=print) -> dict:
     folder = os.path.dirname(options.model_prefix)
     if folder and not files.is_remote(folder):
         os.makedirs(folder, exist_ok=True)
-    with files.atomic_open(options.model_prefix + ".model") as f:
-        f.write(model)
     files.write_text(options.model_prefix + ".vocab", vocab)
     files.write_json(options.model_prefix + ".json", summary)
+    # Last: a model without the others is refused as another program's.
+    with files.atomic_open(options.model_prefix + ".model") as f:
+        f.write(model)
     return summary
 
 

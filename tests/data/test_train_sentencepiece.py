@@ -1,5 +1,6 @@
 """Vocabulary training: layout, kinds, errors, repetition."""
 
+import errno
 import json
 import random
 import re
@@ -139,6 +140,26 @@ def test_the_same_command_again_changes_nothing(text, tmp_path, capsys):
 def command_pieces(path):
     p = sentencepiece.SentencePieceProcessor(model_file=str(path))
     return [(p.id_to_piece(i), p.get_score(i)) for i in range(len(p))]
+
+
+@pytest.mark.parametrize("ending", [".vocab", ".json"])
+def test_a_command_that_died_while_it_wrote_is_started_again(
+    text, tmp_path, monkeypatch, ending
+):
+    """The model comes last: without the others it is refused as another's."""
+    made, write = options(text, tmp_path), command.files.write_text
+
+    def full(path, *more):
+        if path.endswith(ending):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        write(path, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(command.files, "write_text", full)
+        with pytest.raises(OSError, match="No space left"):
+            command.train(made)
+    summary = command.train(made)
+    assert command.already_finished(made) == summary
 
 
 def test_other_settings_or_text_on_finished_output_are_refused(text, tmp_path):
