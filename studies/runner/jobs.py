@@ -55,6 +55,8 @@ class Job:
       family: jobs of one name travel together (`known_jobs`); "" = those that
         go on from each other.
       about: JSON-able, what travels with the result.
+      place: a folder that several jobs write to; one at a time does. "" =
+        none but its own.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Job:
     turn: tuple[int, int] = (0, 0)
     family: str = ""
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
+    place: str = ""
 
 
 class Jobs:
@@ -141,7 +144,7 @@ class Jobs:
         """Does jobs, as many at a time as there are workers, in their order.
 
         A job `a/b` begins when `a` has ended, fails where `a` failed, and is
-        not run where `a` was not.
+        not run where `a` was not. Those of one `place` follow each other.
 
         Raises:
           UserError, KeyboardInterrupt: it was told to stop.
@@ -155,7 +158,7 @@ class Jobs:
             while running or (
                 waiting and not processes.RUNNING.stopped.is_set()
             ):
-                ahead = {j.name for j in waiting} | set(running.values())
+                ahead = {j.name for j in (*waiting, *running.values())}
                 for job in [j for j in waiting if parent(j) not in ahead]:
                     failed = self.results.get(parent(job), {}).get("error")
                     if failed:
@@ -164,9 +167,10 @@ class Jobs:
                     elif (
                         len(running) < workers
                         and not processes.RUNNING.stopped.is_set()
+                        and not _share_a_place(job, running.values())
                     ):
                         task = pool.submit(self._do_and_free, job, free)
-                        running[task] = job.name
+                        running[task] = job
                     else:
                         continue
                     waiting.remove(job)
@@ -288,6 +292,10 @@ class Jobs:
 def _print_line(text: str) -> None:
     """In one piece: workers print at the same time."""
     print(f"{text}\n", end="", flush=True)
+
+
+def _share_a_place(job: Job, others: Iterable[Job]) -> bool:
+    return bool(job.place) and job.place in {other.place for other in others}
 
 
 def parent(job: Job) -> str:

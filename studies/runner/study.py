@@ -313,10 +313,10 @@ class Study(Runner):
             ):
                 label = study_search.label(point)
                 name = study_search.place(row, seed, task, label, finetune_seed)
-                home, steps = self.path(name, "run"), 0
+                home, steps, place = self.path(name, "run"), 0, ""
                 more = point | row.tasks.get(options.base, {})
                 if options.in_place:
-                    home = start["init_checkpoint"]
+                    home = place = start["init_checkpoint"]
                     words = options.words(**more, model_dir=home)
                 else:
                     # No two pretrainings share the luck of a tuning.
@@ -327,7 +327,8 @@ class Study(Runner):
                     steps = int(flag_of(words, "train_steps"))
                 turn = (finetune_seed if row.start else seed, finetune_seed)
                 reads = self._reads(task, name, home)
-                jobs.append(Job(name, (words,), reads, task, steps, turn))
+                job = Job(name, (words,), reads, task, steps, turn, place=place)
+                jobs.append(job)
         return jobs
 
     def _reads(

@@ -181,6 +181,28 @@ def test_workers_share_the_cores_and_a_child_waits(tmp_path):
         Jobs(str(tmp_path), workers=0)
 
 
+def test_jobs_of_one_place_follow_each_other(tmp_path, monkeypatch):
+    """Side by side each read the file that the other had written."""
+    monkeypatch.setattr(processes, "cores", lambda: [0, 0])
+    made = str(tmp_path / "eval.json")
+    code = (
+        "import sys, time; own = sys.argv[1]; f = open(sys.argv[2], 'w');"
+        "f.write('{\"f1\": ' + own + '}'); f.close(); time.sleep(0.3)"
+    )
+    listed = [
+        Job(
+            f"a-0/{n}",
+            (("-S", "-c", code, str(n), made),),
+            {"f1": (made, "f1")},
+            place=str(tmp_path),
+        )
+        for n in range(3)
+    ]
+    runner = Jobs(str(tmp_path / "out"), lambda _: None, workers=2)
+    runner.do_all(listed)
+    assert [runner.results[f"a-0/{n}"]["f1"] for n in range(3)] == [0, 1, 2]
+
+
 def test_what_was_never_started_has_not_failed(tmp_path):
     """Neither it nor what would go on from it."""
     failed = Job("bad", (("-S", "-c", "import sys; sys.exit('no')"),))

@@ -221,7 +221,12 @@ def test_an_evaluation_in_place_is_one_per_pretraining(options, tmp_path):
     options.write_text(changed)
     runner = study.Study(str(tmp_path / "out"), load(str(options), {}))
     row, column = runner.options.rows[0], runner.options.columns[2]
-    jobs = {job.name for job in runner._jobs(row, ("", ""), {})}
+    listed = runner._jobs(row, ("", ""), {})
+    places = {job.name: job.place for job in listed if job.place}
+    assert places == {  # one job at a time works there
+        f"a-{n}/two-0": runner.path(f"a-{n}", "run") for n in range(2)
+    }
+    jobs = {job.name for job in listed}
     assert {n for n in jobs if "/two" in n} == {"a-0/two-0", "a-1/two-0"}
     assert len({n for n in jobs if "/one" in n}) == 6
     for name in jobs:
