@@ -118,10 +118,21 @@ run_on_tpu() {
   tpu ssh "$TPU_NAME" --worker=0 --command="$setting bash $REMOTE/scripts/tpu/job.sh $(quoted "$@")"
 }
 
-# READY, PREEMPTED, ...; MISSING where there is no VM.
+# READY, PREEMPTED, ...; MISSING where there is no VM, UNKNOWN where gcloud does
+# not say so: without a network, for example.
 tpu_state() {
-  tpu describe "$TPU_NAME" --format="value(state)" 2> /dev/null ||
-    echo MISSING
+  local errors status=0
+  errors=$(mktemp)
+  tpu describe "$TPU_NAME" --format="value(state)" 2> "$errors" || status=$?
+  if [ "$status" != 0 ]; then
+    if grep -qi "not[_ ]found" "$errors"; then
+      echo MISSING
+    else
+      cat "$errors" >&2
+      echo UNKNOWN
+    fi
+  fi
+  rm -f "$errors"
 }
 
 recreate() {
@@ -152,6 +163,11 @@ supervise() {
       sleep "${CHECK_SECONDS:-60}"
       state=$(tpu_state)
     fi
+    while [ "$state" = UNKNOWN ]; do
+      say "the state of $TPU_NAME is not known; asking again"
+      sleep "${CHECK_SECONDS:-60}"
+      state=$(tpu_state)
+    done
     if [ "$state" = READY ]; then
       [ "$status" = 255 ] || return "$status"
       say "the connection to $TPU_NAME broke; connecting again"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # On the TPU VM: runs a command of the project in the background, shows its log
 # (run.log) and ends with its status. A command that is still running, because
-# the connection broke, is not started a second time: its log is shown.
+# the connection broke, is not started a second time: its log is shown. Another
+# one is refused meanwhile.
 #   bash scripts/tpu/job.sh run_pretrain.py --data_dir=... [--dry_run]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,9 +15,13 @@ if [ "${DRY_RUN:-0}" = 1 ]; then
   exit
 fi
 if [ -s run.pid ] && kill -0 "$(cat run.pid)" 2>/dev/null; then
+  running=$(cat run.command 2> /dev/null || true)
+  [ -z "$running" ] || [ "$running" = "$(quoted "$@")" ] ||
+    die "process $(cat run.pid) still runs another command ($running): wait for its end (run.log), or end it with pkill -P $(cat run.pid)"
   say "already running as process $(cat run.pid)"
 else
   rm -f run.status
+  quoted "$@" > run.command
   : > run.log # here: the log of the job before is not shown again
   # shellcheck disable=SC2016
   nohup bash -c 'status=0; "$@" || status=$?; echo $status > run.status' \

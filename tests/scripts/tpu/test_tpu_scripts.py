@@ -191,7 +191,7 @@ echo "$4" >> {folder}/log
 [ -s {folder}/"$4" ] || exit 0
 read -r status answer < {folder}/"$4"
 sed -i 1d {folder}/"$4"
-echo $answer
+[ "$status" = 0 ] && echo $answer || echo $answer >&2
 exit $status
 """
 
@@ -209,8 +209,15 @@ exit $status
         # A while later it is gone.
         (
             ["1", "0", "0"],
-            ["0 READY", "1"],
+            ["0 READY", "1 NOT_FOUND: Resource 'nodes/xlnet' was not found"],
             "ssh describe describe delete create delete create scp ssh ssh",
+            0,
+        ),
+        # No network here: the VM may be well, and is not deleted.
+        (
+            ["255", "0"],
+            ["1 Unable to find the server", "1 no network", "0 READY"],
+            "ssh describe describe describe ssh",
             0,
         ),
         # The connection broke, nothing else.
@@ -314,6 +321,27 @@ def test_a_running_job_is_not_started_twice(checkout):
     assert "already running as process" in second.stdout
     assert "at work" in second.stdout and "done" in second.stdout
     assert (checkout / "starts").read_text() == "x"
+
+
+@pytest.mark.long
+def test_another_command_is_refused_while_one_runs(checkout):
+    """It showed the other one's log and ended with its status."""
+    code = "import time; open('starts', 'a').write('x'); time.sleep(60)"
+    first = subprocess.Popen(
+        ["bash", "scripts/tpu/job.sh", "-c", code],
+        cwd=checkout,
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for(checkout / "starts")
+    second = bash("scripts/tpu/job.sh", "-c", "print('other')", cwd=checkout)
+    pid = (checkout / "run.pid").read_text().strip()
+    subprocess.run(["pkill", "-P", pid], check=True)
+    first.wait(30)
+    assert second.returncode == 1
+    assert f"process {pid} still runs another command (-c " in second.stderr
+    assert f"pkill -P {pid}" in second.stderr
+    third = bash("scripts/tpu/job.sh", "-c", "print('other')", cwd=checkout)
+    assert third.returncode == 0 and "other" in third.stdout
 
 
 @pytest.mark.long
