@@ -117,7 +117,9 @@ def run_training(request: TrainRequest) -> TrainResult:
         with run.going() as controller:
             for step in run.stretches(controller):
                 controller.train(step)
-        return run.end()
+        result = run.end()
+    run.stop.pass_on()
+    return result
 
 
 class TrainingRun:

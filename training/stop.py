@@ -23,6 +23,7 @@ class StopRequest:
         self._limited = max_hours > 0
         self._meeting = meeting
         self._signal = None
+        self._answered = False
         self._old = {}
         self._terminals: list[int] = []
 
@@ -56,7 +57,17 @@ class StopRequest:
                 mine = "--max_hours is over"
         if not self.agree(mine is not None):
             return None
+        self._answered = True
         return mine or "another process was told to stop"
+
+    def pass_on(self) -> None:
+        """Behind the training: a signal that did not stop it acts as usual.
+
+        It came after the last look, in the last evaluation: what the command
+        would begin next must not take its time.
+        """
+        if self._signal and not self._answered:
+            signal.raise_signal(signal.Signals[self._signal])
 
     def agree(self, mine: bool) -> bool:
         """Whether any process says so, the same answer in every one."""

@@ -265,6 +265,32 @@ def test_odd_batch_with_two_directions_is_refused(tmp_path):
 
 
 @pytest.mark.long
+def test_a_signal_during_the_last_evaluation_acts_behind_it(tmp_path):
+    """It was lost, and what the command does next began."""
+    seen, lines = [], []
+
+    def say(line):
+        lines.append(line)
+        if line.startswith("evaluation at step 12"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def note(number, frame):
+        seen.append(number)
+        assert lines[-1].startswith("memory: ")  # all is said
+
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        result = train(
+            toy.run_options(tmp_path),
+            say=say,
+            eval_input_fn=lambda params: toy.input_fn(params, 2),
+        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert result.finished and seen == [signal.SIGTERM]
+
+
+@pytest.mark.long
 def test_sigterm_saves_within_one_host_loop(tmp_path):
     lines = []
 

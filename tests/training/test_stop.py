@@ -49,6 +49,21 @@ def test_a_signal_is_noted_and_a_second_one_acts_as_usual(
     assert handlers == [number, number]
 
 
+def test_a_signal_that_nothing_answered_is_passed_on(handlers):
+    """It came in the last evaluation, and the next training began."""
+    with StopRequest(0.0, None) as request:
+        signal.raise_signal(signal.SIGTERM)
+    assert handlers == []
+    request.pass_on()
+    assert handlers == [signal.SIGTERM]
+    with StopRequest(0.0, None) as request:
+        request.pass_on()
+        signal.raise_signal(signal.SIGTERM)
+        assert request.reason() == "SIGTERM"
+    request.pass_on()
+    assert handlers == [signal.SIGTERM]
+
+
 def test_under_nohup_a_closed_terminal_is_nothing(let_go):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     request = StopRequest(0.0, None)
