@@ -22,6 +22,7 @@ _MASKED = {
 }
 # What a resumed run cannot change: the objective, and how records are read.
 _KEPT = (
+    "next_sentence",
     "target_order",
     "mlm_stream",
     "reset_memory_at_document",

@@ -17,6 +17,7 @@ FILE_NAME = "run.json"
 # Fields that files of older versions lack -> what they mean there, where the
 # flags of that start do not say it.
 LATER = {
+    "next_sentence": False,
     "target_order": "random",
     "mlm_stream": "content",
     "reset_memory_at_document": False,

@@ -78,6 +78,7 @@ def test_a_resumed_run_keeps_what_records_are_read_as():
     """Each of these changes what is learned from the same records."""
     plain = PretrainOptions("d").must_match()
     changes = {
+        "next_sentence": True,
         "target_order": "none",
         "mlm_stream": "query",
         "reset_memory_at_document": True,

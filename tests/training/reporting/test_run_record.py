@@ -62,6 +62,7 @@ def test_a_resumed_run_keeps_its_objective(tmp_path):
     for name, value, found in (
         ("mlm_stream", "query", "content"),
         ("resample_targets", True, False),
+        ("next_sentence", True, False),
     ):
         with pytest.raises(UserError, match=f"`{name}` wanted .*found {found}"):
             start(old, **{name: value})
