@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from common import files, locks
+from common.errors import UserError
 from common.process import workers
 from data.corpus import document_filter
 from data.corpus.document_filter import REASONS, Report
@@ -137,7 +138,10 @@ def _filter(options: DemoCorpusOptions, packages: Sequence[Package]) -> Report:
 def _mix(
     options: DemoCorpusOptions, packages: Sequence[Package]
 ) -> collections.Counter:
-    """Writes the documents by weight; source -> bytes."""
+    """Writes the documents by weight; source -> bytes.
+
+    One at least, however long it is. Raises UserError: there is none.
+    """
     folder = os.path.join(options.output_dir, "kept")
     written = collections.Counter()
     limit = (options.max_megabytes or float("inf")) * 1e6
@@ -151,13 +155,18 @@ def _mix(
             read = _readings(len(ends), package)
             starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
             places += [(number, starts[i], ends[i]) for i in read]
+        if not places:
+            raise UserError(
+                f"no document of {', '.join(p.name for p in packages)} is left "
+                f"by filters and weights; see {folder} and give other sources"
+            )
         random.Random(0).shuffle(places)
         target = os.path.join(options.output_dir, TEXT)
         with files.atomic_open(target, "wb") as out:
             size = 0
             for number, start, end in places:
                 size += int(end - start)
-                if size > limit:
+                if size > limit and written:
                     break
                 out.write(texts[number][start:end])
                 written[packages[number].name] += int(end - start)

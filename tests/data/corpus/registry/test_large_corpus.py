@@ -140,6 +140,21 @@ def test_a_limit_and_another_choice_of_sources(sources, tmp_path):
         demo_corpus.write_corpus(DemoCorpusOptions(str(tmp_path / "a")))
 
 
+def test_one_document_at_least_or_a_line(sources, tmp_path):
+    """Both left an empty text that counted as finished."""
+    small = options(sources, tmp_path / "a", max_megabytes=0.0001)
+    summary = demo_corpus.write_corpus(small)
+    (document,) = documents(tmp_path / "a" / "pretrain.txt")
+    assert summary["files"]["pretrain.txt"]["bytes"] == len(document) + 2
+    table, folder = sources
+    short = {"doc/1.html": packages.page(["One short sentence is alone."] * 2)}
+    path = packages.debian(folder / "s_1_all.deb", short)
+    table.write_text(packages.row("short", path, "debian", weight=1))
+    with pytest.raises(UserError, match="no document of short is left by"):
+        demo_corpus.write_corpus(options(sources, tmp_path / "b"))
+    assert not (tmp_path / "b" / "corpus.json").exists()
+
+
 @pytest.mark.long
 def test_the_command_lists_sources_and_licences(sources, tmp_path):
     table, folder = sources
