@@ -43,7 +43,8 @@ def main() -> None:
         print(line)
     request = make_request(data, what, options)
     if what.mode == "eval":
-        jobs.evaluate(request, what.follow)
+        end = pretrain_flags.follows_to_the_end()
+        jobs.evaluate(request, what.follow, recorded=end)
     else:
         jobs.train(request, data.baselines(), data.vocabulary is not None)
 

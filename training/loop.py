@@ -20,6 +20,7 @@ from modeling.checkpoints.restore import Source
 from training import strategy
 from training.checkpointing import checkpoints
 from training.objectives.contract import Objective
+from training.reporting import run_record
 from training.reporting.eval_runner import evaluation_line
 from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
 from training.run import InputFn, TrainRequest, TrainResult, run_training
@@ -163,9 +164,11 @@ def evaluate_continuously(
     metric_fn: MetricFn | None = None,
     timeout: float | None = None,
     say: Callable[[str], None] = print,
+    recorded: bool = False,
 ) -> list[tuple[int, dict[str, float]]]:
-    """Evaluates every new checkpoint of another job, up to step `train_steps`.
+    """Evaluates every new checkpoint of another job, up to its last step.
 
+    That is `train_steps`, or, `recorded`, the one that its `run.json` says.
     Returns (step, metrics) of every evaluation; `say` takes a line of it.
     After `timeout` seconds without a new checkpoint it ends; None = wait for
     ever.
@@ -183,6 +186,7 @@ def evaluate_continuously(
         metrics = evaluation.run(options.eval_steps).metrics
         history.append((step, metrics))
         say(evaluation_line(step, metrics))
-        if step >= options.train_steps:
+        last = run_record.train_steps(options.model_dir) if recorded else None
+        if step >= (last or options.train_steps):
             break
     return history

@@ -61,3 +61,8 @@ def from_flags() -> PretrainOptions:
 def run_from_flags() -> RunOptions:
     """The run."""
     return common_flags.from_flags(eval_at_start=True)
+
+
+def follows_to_the_end() -> bool:
+    """Without --train_steps the job that is followed says where it ends."""
+    return not FLAGS["train_steps"].present

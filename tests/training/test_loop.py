@@ -1,5 +1,6 @@
 """A following evaluation: every new checkpoint of another job, then the end."""
 
+import json
 import shutil
 
 import pytest
@@ -41,6 +42,31 @@ def test_a_following_evaluation_in_a_folder_whose_name_is_a_pattern(
         toy.ToyObjective(), toy.input_fn, options, timeout=20
     )
     assert [step for step, _ in history] == [options.train_steps]
+
+
+def test_a_following_evaluation_ends_with_the_job(
+    finished, monkeypatch, tmp_path
+):
+    """Whose last step it was not told; it waited for ever."""
+    shutil.copytree(finished, tmp_path / "m")
+    monkeypatch.setattr(checkpoints, "restore_weights", lambda *rest: None)
+    options = toy.run_options(tmp_path / "m")
+    longer = options.replace(eval_steps=2, train_steps=10**6)
+
+    def follow(**how):
+        history = loop.evaluate_continuously(
+            toy.ToyObjective(), toy.input_fn, longer, timeout=0.5, **how
+        )
+        assert [step for step, _ in history] == [options.train_steps]
+
+    monkeypatch.setattr(loop.time, "sleep", lambda _: waits.append(1))
+    waits, record = [], tmp_path / "m" / "run.json"
+    steps = {"train_steps": options.train_steps}
+    record.write_text(json.dumps({"should_match": steps}))
+    follow(recorded=True)
+    assert not waits
+    follow()
+    assert waits
 
 
 @pytest.mark.long

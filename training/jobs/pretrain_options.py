@@ -54,7 +54,7 @@ class PretrainOptions:
     follow: bool = setting(
         False,
         "With --mode=eval: evaluate every new checkpoint of another job "
-        "that writes --model_dir.",
+        "that writes --model_dir, up to --train_steps or that job's own.",
     )
     # manifest property -> value that the user gave; must be equal
     wanted: dict = dataclasses.field(default_factory=dict)

@@ -47,11 +47,17 @@ def train(
     return result
 
 
-def evaluate(request: loop.TrainRequest, follow: bool = False) -> None:
-    """Held-out loss of the folder's weights, or of each new checkpoint."""
+def evaluate(
+    request: loop.TrainRequest, follow: bool = False, recorded: bool = False
+) -> None:
+    """Held-out loss of the folder's weights, or of each new checkpoint.
+
+    Of those up to `train_steps`, or, `recorded`, to the last step of their job.
+    """
     what = (request.objective, request.eval_input_fn, request.options)
     if follow:
-        loop.evaluate_continuously(*what, say=request.say)
+        how = {"say": request.say, "recorded": recorded}
+        loop.evaluate_continuously(*what, **how)
         return
     source = weights_to_read(request.options)
     request.say(source.line)

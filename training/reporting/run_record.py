@@ -137,6 +137,13 @@ def update(
     return warnings
 
 
+def train_steps(model_dir: str) -> int | None:
+    """The last step of the run of a folder, None where nothing says it."""
+    record = _read(os.path.join(model_dir, FILE_NAME))
+    steps = record.get("should_match", {}).get("train_steps")
+    return steps if isinstance(steps, int) else None
+
+
 def _and(fields: dict) -> str:
     *first, last = (f"`{name}`" for name in sorted(fields))
     return f"{', '.join(first)} and {last}" if first else last
