@@ -46,12 +46,13 @@ def base_of(options: StudyOptions, rows: Sequence[Row]) -> Row:
     return rows[keys.index(options.figure_base)]
 
 
-def order_of(column_points: Points) -> list[str]:
-    """Rows, the one with the largest mean over the columns first."""
+def order_of(options: StudyOptions, column_points: Points) -> list[str]:
+    """Rows, the one that is best by its mean over the columns first."""
+    signs = {c.name: 1 if c.higher else -1 for c in options.columns}
     values: dict[str, list[float]] = {}
-    for of in column_points.values():
+    for column, of in column_points.items():
         for name, apart in of.items():
-            values.setdefault(name, []).append(apart.mean)
+            values.setdefault(name, []).append(signs[column] * apart.mean)
     return sorted(values, key=lambda n: -sum(values[n]) / len(values[n]))
 
 
@@ -66,7 +67,7 @@ def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
     column_points = points(options, rows) if options.figure_base else {}
     if not column_points:
         return []
-    base, names = base_of(options, rows), order_of(column_points)
+    base, names = base_of(options, rows), order_of(options, column_points)
     figure, axes = figures.new(
         1,
         len(column_points),

@@ -27,7 +27,10 @@ def test_rows_of_another_rate_of_targets_have_no_points():
     found = study_figure.points(options, rows)
     means = {name: apart.mean for name, apart in found["f1"].items()}
     assert means == {"b near": 1.0, "d unknown": 3.0}
-    assert study_figure.order_of(found) == ["d unknown", "b near"]
+    assert study_figure.order_of(options, found) == ["d unknown", "b near"]
+    loss = ResultColumn("f1", digits=1, higher=False)
+    losses = dataclasses.replace(options, columns=(loss,))
+    assert study_figure.order_of(losses, found) == ["b near", "d unknown"]
     text = study_report.text(options, rows)
     assert text.count("other target rate") == 1
     assert "f1, c less a: not compared" in text
