@@ -56,9 +56,11 @@ def define() -> None:
     flags.DEFINE_enum(
         "suite", "speed", ("speed", "memory", "profile"), "What to measure."
     )
-    flags.DEFINE_integer("rounds", 3, "Turns of one and of two workers.")
-    flags.DEFINE_integer("megabytes", 1000, "Text of the memory suite, 1e6 B.")
-    flags.DEFINE_integer("num_workers", 2, "Workers of the memory suite.")
+    flags.DEFINE_integer("rounds", 3, "Turns of one and of two workers.", 1)
+    flags.DEFINE_integer(
+        "megabytes", 1000, "Text of the memory suite, 1e6 B.", 1
+    )
+    flags.DEFINE_integer("num_workers", 2, "Workers of the memory suite.", 1)
 
 
 def _options(output_dir: str, **changes) -> BuildOptions:
@@ -85,10 +87,18 @@ def _plan(options: BuildOptions, num_blocks: int) -> Plan:
 
 def _worker(options, plan, number, barrier, results) -> None:
     """Builds its block once to warm up, then again and again, timed."""
-    builder = BlockBuilder(options, plan)
-    tokens = builder.build(number)["counts"]["train_tokens"]
+    try:
+        builder = BlockBuilder(options, plan)
+        tokens = builder.build(number)["counts"]["train_tokens"]
+    except UserError as e:
+        results.done.put(e)
+        barrier.abort()  # nobody waits for this one
+        return
     while True:
-        barrier.wait()
+        try:
+            barrier.wait()
+        except threading.BrokenBarrierError:
+            return
         command = results.get()
         if command is None:
             return
@@ -130,7 +140,13 @@ def speed(folder: str) -> dict:
         count = 1 + (turn + turn // 2) % 2  # 1 2 2 1 1 2 ...
         for _ in workers:
             queues.commands.put(count)
-        barrier.wait()
+        try:
+            barrier.wait()
+        except threading.BrokenBarrierError:
+            error = queues.done.get()
+            for worker in workers:
+                worker.join()
+            raise error from None
         start = time.perf_counter()
         barrier.wait()
         wall = time.perf_counter() - start

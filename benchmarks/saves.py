@@ -20,6 +20,7 @@ import tempfile
 import types
 
 from common import files
+from common.errors import UserError
 from common.process import heap
 from tools.soak import killing, starting
 
@@ -198,6 +199,15 @@ def share_suite(
                 print(f"{name}, round {number}, {flag}: {line}", flush=True)
 
 
+def _count(text: str) -> int:
+    """A number from 1 on; argparse's error of another text."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"wanted a number from 1 on, found {text!r}"
+        )
+    return int(text)
+
+
 def main() -> None:
     """Runs one suite."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -206,13 +216,28 @@ def main() -> None:
     parser.add_argument("--data_dir")
     parser.add_argument("--output_dir")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--rounds", type=_count, default=2)
+    parser.add_argument("--rows", type=_count, default=32)
+    parser.add_argument("--steps", type=_count, default=64)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--hosts", help=argparse.SUPPRESS)
     parser.add_argument("--task_index", type=int, help=argparse.SUPPRESS)
     a = parser.parse_args()
+    names = a.models.split(",")
+    needed = {"reading": ("data_dir",), "share": ("data_dir", "output_dir")}
+    for name in needed.get(a.suite, ()):
+        if not getattr(a, name):
+            parser.error(f"--suite={a.suite} needs --{name}")
+    if unknown := sorted(set(names) - set(MODELS)):
+        parser.error(f"--models: wanted {', '.join(MODELS)}, found {unknown}")
+    try:
+        _run(a, names)
+    except UserError as e:
+        parser.error(str(e))
+
+
+def _run(a: argparse.Namespace, names: list[str]) -> None:
+    """The suite that is asked for."""
     if a.suite == "worker":
         save_once(a.task_index, a.hosts, a.batch, a.output_dir)
     elif a.suite == "memory":
@@ -220,7 +245,7 @@ def main() -> None:
     elif a.suite == "reading":
         reading_suite(a.data_dir, a.rows, a.steps)
     else:
-        share_suite(a.data_dir, a.output_dir, a.rounds, a.models.split(","))
+        share_suite(a.data_dir, a.output_dir, a.rounds, names)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.text.tokenizer import Tokenizer
-from flags import app
+from flags import app, flag_values
 
 FLAGS = flags.FLAGS
 _PLACES = 4  # from the start and the end of a sentence
@@ -44,10 +44,17 @@ def define() -> None:
 
 
 def read_stream(tokenizer: Tokenizer) -> Stream:
-    """The first --megabytes of the text."""
+    """The first --megabytes of the text; UserError: there is none."""
     paths = corpus.list_files(FLAGS.input_glob)
-    parts = corpus_plan.plan_corpus(paths, int(FLAGS.megabytes * 1e6))[0]
-    documents, _ = corpus.read_run(parts, corpus.BlockReader())
+    runs = corpus_plan.plan_corpus(paths, int(FLAGS.megabytes * 1e6))
+    documents = []
+    if runs:
+        documents, _ = corpus.read_run(runs[0], corpus.BlockReader())
+    if not documents:
+        raise UserError(
+            f"--input_glob={FLAGS.input_glob}: wanted text in the first "
+            f"--megabytes={FLAGS.megabytes:g}, found none"
+        )
     return make_stream(*tokenize(documents, tokenizer), tokenizer.word_starts)
 
 
@@ -138,10 +145,11 @@ def main() -> None:
     """Measures every T and prints JSON."""
     if FLAGS.targets < 1 or FLAGS.megabytes <= 0:
         raise UserError("--targets and --megabytes must be positive")
+    seq_lens = flag_values.whole_numbers("seq_lens", FLAGS.seq_lens)
     tokenizer = Tokenizer(FLAGS.spiece_model_file)
     stream = read_stream(tokenizer)
     results = []
-    for seq_len in map(int, FLAGS.seq_lens):
+    for seq_len in seq_lens:
         options = BuildOptions(
             FLAGS.input_glob,
             FLAGS.spiece_model_file,
