@@ -11,7 +11,12 @@ from common import figures, summary
 from common.errors import UserError
 from studies.runner import study_figure, study_report
 from studies.runner.jobs import NOT_RUN
-from studies.runner.seed_table import Column, Row, markdown
+from studies.runner.seed_table import (
+    Column,
+    Row,
+    by_pretraining,
+    markdown,
+)
 from studies.runner.study import Study
 from studies.runner.study_commands import ALL
 from studies.runner.study_file import ResultColumn, StudyOptions
@@ -188,8 +193,14 @@ def has(row: Row, column: Column) -> bool:
 
 def gain(row: Row, base: Row, column: Column) -> Gain | None:
     """Row less base; None where one of them has less than two seeds."""
-    of = [list(r.values.get(column.name, {}).values()) for r in (row, base)]
+    of = [_independent(r.values.get(column.name, {})) for r in (row, base)]
     return summary.gain(*of) if min(map(len, of)) > 1 else None
+
+
+def _independent(values: dict[str, float]) -> list[float]:
+    """Tunings of one pretraining share its luck: of several their means."""
+    means = by_pretraining(values)
+    return means if len(means) > 1 else list(values.values())
 
 
 def verdict(gain: Gain | None, column: Column) -> str:

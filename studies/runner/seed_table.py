@@ -79,13 +79,23 @@ def paired(
     """
     ours = row.values.get(column, {})
     theirs = reference.values.get(column, {})
-    pairs: dict[str, list[str]] = {}
-    for seed in sorted(set(ours) & set(theirs)):
-        pairs.setdefault(seed.partition(".")[0], []).append(seed)
+    both = sorted(set(ours) & set(theirs))
     return (
-        [fmean(ours[s] for s in seeds) for seeds in pairs.values()],
-        [fmean(theirs[s] for s in seeds) for seeds in pairs.values()],
+        by_pretraining({seed: ours[seed] for seed in both}),
+        by_pretraining({seed: theirs[seed] for seed in both}),
     )
+
+
+def by_pretraining(values: dict[str, float]) -> list[float]:
+    """The mean of the tunings of each pretraining, by seed, sorted.
+
+    >>> by_pretraining({"0.0": 1.0, "0.1": 3.0, "1.0": 5.0})
+    [2.0, 5.0]
+    """
+    tunings: dict[str, list[float]] = {}
+    for seed in sorted(values):
+        tunings.setdefault(seed.partition(".")[0], []).append(values[seed])
+    return [fmean(of) for of in tunings.values()]
 
 
 def difference(row: Row, reference: Row, column: str) -> Difference | None:

@@ -240,6 +240,19 @@ def test_a_gain_counts_beyond_two_standard_errors(ours, theirs, verdict):
         assert found == (verdict if higher else turned.get(verdict, verdict))
 
 
+def test_tunings_of_one_pretraining_are_one_value_where_there_are_more():
+    """As six independent ones they had less than half of the error."""
+    values = {f"{s}.{t}": 10.0 * (1 + s) for s in range(2) for t in range(3)}
+    row, base = (
+        Row("r", {"f1": values}),
+        Row("b", {"f1": dict.fromkeys("01", 9)}),
+    )
+    assert gains.gain(row, base, Column("f1")) == (6.0, 5.0)
+    # Of a single one, as of given weights, they are all that there is.
+    one = {f"0.{t}": 10.0 + t for t in range(2)}
+    assert gains.gain(Row("r", {"f1": one}), base, Column("f1")) == (1.5, 0.5)
+
+
 def test_the_file_of_ten_tasks():
     options = load(study_file.path_of("results"), PLACES)
     entries = {task.base for task in options.tasks.values()}
