@@ -264,6 +264,21 @@ def test_odd_batch_with_two_directions_is_refused(tmp_path):
     assert not os.path.exists(tmp_path / "run.json")
 
 
+@pytest.mark.slow
+def test_xla_draws_other_dropout_masks_from_the_same_seed(tmp_path):
+    """As docs/guides/training.md says; without dropout losses are equal."""
+    first = {}
+    for dropout in (0.0, 0.3):
+        for compiled in (False, True):
+            folder = tmp_path / f"{dropout}-{compiled}"
+            options = toy.run_options(folder, jit_compile=compiled)
+            train(options.replace(train_steps=4), dropout)
+            _, rows = loss_log.read(str(folder))
+            first[dropout, compiled] = rows[0, 1]
+    assert first[0.0, True] == pytest.approx(first[0.0, False], abs=1e-6)
+    assert abs(first[0.3, True] - first[0.3, False]) > 0.01
+
+
 @pytest.mark.long
 def test_a_signal_during_the_last_evaluation_acts_behind_it(tmp_path):
     """It was lost, and what the command does next began."""
