@@ -224,6 +224,14 @@ def filter_corpus(options: FilterOptions) -> Report:
     return report
 
 
+def check_needs(options: FilterOptions) -> None:
+    """Raises UserError: an unknown language, or a library is missing."""
+    if options.languages:
+        quality.check_languages(options.languages)
+    if options.near_duplicates < 1.0:
+        quality.NearDuplicates(options.near_duplicates)
+
+
 def kept_texts(
     options: FilterOptions, paths: Sequence[str], report: Report
 ) -> Iterator[tuple[str, str]]:
@@ -231,8 +239,7 @@ def kept_texts(
 
     Of two equal documents in the files `paths` the first stays.
     """
-    if options.languages:
-        quality.check_languages(options.languages)
+    check_needs(options)
     blocks = [
         block
         for path in paths

@@ -54,6 +54,7 @@ def write(options: DemoCorpusOptions) -> dict:
     """
     packages = source_table.read(_table(options), options.sources)
     folder = options.output_dir
+    document_filter.check_needs(_filters(options, packages))
     own_cache = () if options.cache_dir else ("packages",)
     for part in ("text", "kept", *own_cache):
         os.makedirs(os.path.join(folder, part), exist_ok=True)
@@ -105,18 +106,25 @@ def _extract(
     )
 
 
-def _filter(options: DemoCorpusOptions, packages: Sequence[Package]) -> Report:
-    """Writes `kept/NAME.txt`. Of equal documents the first in the table stays."""
-    folder = os.path.join(options.output_dir, "kept")
+def _filters(
+    options: DemoCorpusOptions, packages: Sequence[Package]
+) -> FilterOptions:
     texts = os.path.join(options.output_dir, "text")
-    names = {extraction.text_path(texts, p): p for p in packages}
-    filter_options = FilterOptions(
-        input_glob=",".join(names),
+    return FilterOptions(
+        input_glob=",".join(extraction.text_path(texts, p) for p in packages),
         output_file=os.path.join(options.output_dir, TEXT),
         languages=("en",),
         examples=0,  # they have paths; `corpus.json` is a function of the text
         num_workers=options.num_workers,
     )
+
+
+def _filter(options: DemoCorpusOptions, packages: Sequence[Package]) -> Report:
+    """Writes `kept/NAME.txt`. Of equal documents the first in the table stays."""
+    folder = os.path.join(options.output_dir, "kept")
+    texts = os.path.join(options.output_dir, "text")
+    names = {extraction.text_path(texts, p): p for p in packages}
+    filter_options = _filters(options, packages)
     report = Report(filter_options)
     with contextlib.ExitStack() as stack:
         outputs = {

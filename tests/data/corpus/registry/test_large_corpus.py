@@ -9,6 +9,7 @@ import pytest
 
 from common.errors import UserError
 from data import demo_corpus
+from data.corpus import quality
 from data.corpus.options import DemoCorpusOptions
 from data.corpus.registry import extraction, large_corpus
 from tests.conftest import ROOT
@@ -153,6 +154,21 @@ def test_one_document_at_least_or_a_line(sources, tmp_path):
     with pytest.raises(UserError, match="no document of short is left by"):
         demo_corpus.write_corpus(options(sources, tmp_path / "b"))
     assert not (tmp_path / "b" / "corpus.json").exists()
+
+
+@pytest.mark.parametrize("missing", ["py3langid", "datasketch"])
+def test_a_missing_library_is_said_before_anything_is_fetched(
+    sources, tmp_path, monkeypatch, missing
+):
+    monkeypatch.setitem(sys.modules, missing, None)
+    quality._identifier.cache_clear()
+    fetched = []
+    monkeypatch.setattr(
+        large_corpus.downloads, "fetch", lambda *rest: fetched.append(rest)
+    )
+    with pytest.raises(UserError, match="requirements-corpus.txt"):
+        demo_corpus.write_corpus(options(sources, tmp_path / "out"))
+    assert not fetched
 
 
 @pytest.mark.long
