@@ -26,10 +26,23 @@ _OF_A_MODEL = (
 )
 
 
-def mean(values: list[np.ndarray]) -> np.ndarray:
-    """The plain mean, summed in float64, of the dtype of the values."""
-    total = sum(value.astype(np.float64) for value in values)
-    return (total / len(values)).astype(values[0].dtype)
+class Mean:
+    """The plain mean of arrays, summed in float64, of their dtype.
+
+    It keeps their sum alone: all of them may not fit into memory.
+    """
+
+    def __init__(self):
+        self._total, self._count, self._dtype = 0.0, 0, None
+
+    def add(self, value: np.ndarray) -> None:
+        """Takes one more array of the same shape."""
+        self._total = self._total + value.astype(np.float64)
+        self._count, self._dtype = self._count + 1, value.dtype
+
+    def value(self) -> np.ndarray:
+        """Of the arrays so far, one at least."""
+        return (self._total / self._count).astype(self._dtype)
 
 
 def last_checkpoints(folder: str, count: int) -> list[str]:
@@ -58,15 +71,15 @@ def average(options: AverageOptions) -> list[str]:
     if path is None:
         raise UserError(f"{folder} holds no configuration of a model")
     config = read_config(path)
-    arrays: dict[str, list[np.ndarray]] = {}
+    means: dict[str, Mean] = {}
     for prefix in prefixes:
         weights = conversion.read(
             Source("native", prefix, folder), config, None
         )
         for name, variable in named_variables(weights.model).items():
-            arrays.setdefault(name, []).append(variable.numpy())
+            means.setdefault(name, Mean()).add(variable.numpy())
     for name, variable in named_variables(weights.model).items():
-        variable.assign(mean(arrays[name]))
+        variable.assign(means[name].value())
     native.write(
         options.output,
         weights.model,
@@ -76,7 +89,7 @@ def average(options: AverageOptions) -> list[str]:
     latest = newest(folder)
     return [
         *([latest.why] if latest and latest.why else []),
-        f"{len(arrays)} variables averaged over {len(prefixes)} checkpoints: "
+        f"{len(means)} variables averaged over {len(prefixes)} checkpoints: "
         + ", ".join(os.path.basename(prefix) for prefix in prefixes),
         f"written: {options.output}",
     ]

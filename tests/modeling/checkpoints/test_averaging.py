@@ -1,5 +1,7 @@
 """The mean of the last checkpoints of a run."""
 
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -72,7 +74,21 @@ def test_too_few_checkpoints_and_an_output_that_is_there(run):
 
 
 def test_a_mean_is_summed_in_double_precision():
-    values = [np.float32([x]) for x in (1e8, 4.0, 4.0, 4.0)]
-    found = averaging.mean(values)
+    mean = averaging.Mean()
+    for x in (1e8, 4.0, 4.0, 4.0):
+        mean.add(np.float32([x]))
+    found = mean.value()
     assert found.dtype == np.float32
     assert found[0] == np.float32(25_000_003.0) != np.float32(25_000_000.0)
+
+
+def test_of_the_checkpoints_their_sum_alone_is_kept():
+    """The memory grew with their number."""
+    mean, kept = averaging.Mean(), []
+    for x in range(5):
+        value = np.full([4], x, np.float32)
+        kept.append(weakref.ref(value))
+        mean.add(value)
+    del value
+    assert not any(ref() is not None for ref in kept)
+    assert mean.value().tolist() == [2.0] * 4
