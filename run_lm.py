@@ -208,7 +208,7 @@ def build_config(
             config = config.with_memory(0).replace(same_length=False)
     else:  # evaluations and serving ask for it
         config = config.replace(extra=config.extra | {"seq_len": length})
-    if config.same_length and not config.mem_len:
+    if config.sees_only_itself:
         raise UserError(
             "same_length without memory leaves every token only itself: give "
             "a --mem_len (--eval_mem_len), or leave --same_length "

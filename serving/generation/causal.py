@@ -123,18 +123,24 @@ def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
     """A model with its head; every weight must be restored.
 
     `mem_len` None = as it was trained. Raises UserError: a weight is missing,
-    the vocabulary is missing or foreign, or other text settings than its own
-    were said.
+    the vocabulary is missing or foreign, other text settings than its own were
+    said, or with `same_length` and without memory a token sees itself alone.
     """
     config = checkpoints.find_config(options.checkpoint)
+    if mem_len is not None:
+        config = config.with_memory(mem_len)
+        if config.sees_only_itself:
+            raise UserError(
+                f"{options.checkpoint} is of same_length, which without memory "
+                "leaves every token only itself: wanted --memory_len >= 1, "
+                f"received {mem_len}"
+            )
     source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
     print(source.line, file=sys.stderr)  # standard output is for results
     folder = source.folder
     path = options.spiece_model_file or _vocabulary_in(folder, config)
     vocabulary = _load_vocabulary(path, config)
     check_text(options.text, vocabulary, path)
-    if mem_len is not None:
-        config = config.with_memory(mem_len)
     model = CausalLanguageModel(config)
     checkpoints.restore(model, source, require="all")
     return CausalLM(model, vocabulary, path, source)

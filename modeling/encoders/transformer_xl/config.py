@@ -192,6 +192,11 @@ class TransformerXLConfig(RecurrentConfig):
         return self.memory_start == "hidden" and not self.same_length
 
     @property
+    def sees_only_itself(self) -> bool:
+        """Whether the M + 1 keys of every position are its own alone."""
+        return self.same_length and not self.mem_len
+
+    @property
     def bound_to_segment(self) -> bool:
         """Positions are places in a segment, which nothing lies beyond."""
         return self.encoding in ("absolute", "per_layer")

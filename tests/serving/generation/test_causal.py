@@ -7,10 +7,11 @@ from common.errors import UserError
 from common.vocabularies.text_settings import TextChoice
 from data.text.lm_vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling.heads.causal_lm import CausalLanguageModel
-from serving.generation.causal import check_text
+from serving.generation.causal import check_text, checkpoints, load_causal
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.decoder import Result
+from serving.generation.options import ModelOptions
 from tests.serving.generation.asked_models import asked
 
 
@@ -109,3 +110,15 @@ def test_text_settings_of_pieces_are_the_vocabulary_s(spiece_model):
     with pytest.raises(UserError, match="`uncased` wanted True"):
         said = TextChoice(settings.rule, not settings.uncased)
         check_text(said, vocabulary, spiece_model)
+
+
+def test_a_token_that_would_see_itself_alone_is_refused(monkeypatch):
+    """`serving.score --memory_len=0` gave such numbers without a word."""
+    config = asked(same_length=True).model.config
+    monkeypatch.setattr(checkpoints, "find_config", lambda _: config)
+    with pytest.raises(UserError, match="^m is of same_length.* received 0$"):
+        load_causal(ModelOptions("m"), 0)
+    for memory in (None, 1):
+        with pytest.raises(UserError) as e:
+            load_causal(ModelOptions("/nowhere/m"), memory)
+        assert "same_length" not in str(e.value)
