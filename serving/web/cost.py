@@ -86,6 +86,22 @@ class Work(NamedTuple):
         return self.cost + self.chars // _CHARS_PER_TOKEN
 
 
+def _most_pieces(text: str) -> int:
+    """Pieces of a text: many are one character where no alphabet is."""
+    plain = len(text.encode("ascii", "ignore"))
+    ends = text.count("\n")
+    return len(text) - plain + ends + (plain - ends) // _CHARS_PER_PIECE + 7
+
+
+# Unit of a language model's vocabulary -> how many of them a text has, its
+# line ends included.
+_SYMBOLS = {
+    "byte": lambda text: len(text.encode()),
+    "char": len,
+    "word": lambda text: len(text.split()) + text.count("\n"),
+}
+
+
 class Budget:
     """How much one run and one request may take.
 
@@ -170,21 +186,20 @@ class Budget:
         masks = 0
         if signature == "fill_mask":
             masks = sum(text.count(MASK) for text in texts)
-        raw = sum(map(len, texts)) - masks * len(MASK)
         chars = sum(map(most_chars, texts)) - masks * len(MASK)
         if signature == "tokenize":
             return Work(1, 1 + chars // _CHARS_PER_PIECE, False, chars)
-        if self._head == "language_model":  # its symbols are cut from raw text
-            text_work = self._symbols_work(raw)
+        if self._head == "language_model":
+            text_work = self._symbols_work(texts)
         else:
             text_work = self._text_work(signature, row, chars, masks)
         tokens, cost = text_work.tokens + steps, text_work.cost + _STEP * steps
         return text_work._replace(tokens=tokens, cost=cost, chars=chars)
 
-    def _symbols_work(self, chars: int) -> Work:
-        """What a language model does with a text, which it reads whole."""
-        most = {"byte": 4 * chars + 1, "char": chars + 1}
-        symbols = most.get(self._unit, chars // _CHARS_PER_PIECE + 8)
+    def _symbols_work(self, texts: list[str]) -> Work:
+        """What a language model does with texts, which it reads whole."""
+        count = _SYMBOLS.get(self._unit, _most_pieces)
+        symbols = 1 + sum(map(count, texts))
         return Work(symbols, symbols, True)
 
     def _text_work(self, signature, row, chars: int, masks: int) -> Work:

@@ -145,12 +145,28 @@ def test_a_text_costs_what_it_becomes():
     assert long.cost > 15 * plain.cost and long.weight > 15 * plain.weight
 
 
-def test_characters_of_a_language_model_are_not_normalised():
-    for unit, most in (("char", 1), ("byte", 4)):
-        told = DESCRIPTION | {"head": "language_model", "unit": unit}
-        budget = cost.Budget(told, None, ServerOptions(), 10**9)
-        work = budget.row_work("score", {"text": "\ufdfa" * 100})
-        assert work.tokens == work.cost == 100 * most + 1
+@pytest.mark.parametrize(
+    ("unit", "part", "symbols"),
+    [
+        ("char", "\ufdfa", 1000),  # not normalised
+        ("byte", "\ufdfa", 3000),
+        # Letters were refused as four bytes each.
+        ("byte", "a", 1000),
+        ("word", "ab  cd\n", 3000),
+        # The end of a line is a symbol: these were half as many.
+        ("word", "\n", 1000),
+        ("piece", "\n", 1007),
+        ("piece", "\u4e2d", 1007),
+        ("piece", "ab", 1007),
+    ],
+)
+def test_symbols_of_a_text_that_a_language_model_reads_whole(
+    unit, part, symbols
+):
+    told = DESCRIPTION | {"head": "language_model", "unit": unit}
+    budget = cost.Budget(told, None, ServerOptions(), 10**9)
+    work = budget.row_work("score_line", {"text": part * 1000})
+    assert work.tokens == work.cost == symbols + 1
 
 
 def test_the_time_of_a_text_counts_its_characters():
