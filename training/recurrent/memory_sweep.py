@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from common import figures, files, locks
 from common.errors import UserError
-from modeling.checkpoints.restore import content_digest
+from modeling.checkpoints.restore import Source, content_digest
 from training import loop
 from training.checkpointing.checkpoints import weights_to_read
 from training.jobs.causal_lm_options import CausalLMOptions
@@ -103,7 +103,9 @@ def sweep(
     folder = options.sweep_dir or os.path.join(
         run.model_dir, f"sweep_{options.eval_split}"
     )
-    identity = _identity(request, options, segment)
+    # A training that goes on beside the sweep saves others.
+    source = weights_to_read(run)
+    identity = _identity(request, options, segment, source.path)
     os.makedirs(folder, exist_ok=True)
     with locks.held(folder):
         kept = _Kept(folder, identity)
@@ -111,7 +113,7 @@ def sweep(
         def point(**changes) -> Point:
             own = request_of(changes)
             name = "/".join(f"{k}={v}" for k, v in changes.items())
-            return kept.once(name or "trained", lambda: _measure(*own))
+            return kept.once(name or "trained", lambda: _measure(*own, source))
 
         points = [point()]
         request.say(_line(points[0]))
@@ -128,11 +130,13 @@ def sweep(
 
 
 def _identity(
-    request: TrainRequest, options: CausalLMOptions, segment: int
+    request: TrainRequest,
+    options: CausalLMOptions,
+    segment: int,
+    checkpoint: str,
 ) -> dict:
     """Everything that a number depends on: others are not taken for it."""
     run = request.options
-    checkpoint = weights_to_read(run).path
     facts = {
         "checkpoint": checkpoint,
         "weights": content_digest(checkpoint),
@@ -178,10 +182,13 @@ def _rising(point, options, model, segment, say) -> list[Point]:
     return points
 
 
-def _measure(request: TrainRequest, segment: int) -> Point:
+def _measure(request: TrainRequest, segment: int, source: Source) -> Point:
     config = request.objective.config
     result = loop.evaluate(
-        request.objective, request.eval_input_fn, request.options
+        request.objective,
+        request.eval_input_fn,
+        request.options,
+        checkpoint=source,
     )
     nats = result.metrics["lm_loss"]
     predicted = round(result.counts["lm_loss"])

@@ -94,10 +94,12 @@ class Planted:
             mem_len=8,
         )
         monkeypatch.setattr(memory_sweep.loop, "evaluate", self._evaluate)
+        self.saved, self.read = ["ckpt-4"], set()
+        self.beside = False  # a training saves
         monkeypatch.setattr(
             memory_sweep,
             "weights_to_read",
-            lambda options: Source("native", "ckpt-4", ""),
+            lambda options: Source("native", self.saved[-1], ""),
         )
         self.weights, self.steps, self.marks = "abc", -1, {"data": "d"}
         monkeypatch.setattr(
@@ -120,8 +122,11 @@ class Planted:
         )
         return memory_sweep.Asked(request, 8 if changes else 12)
 
-    def _evaluate(self, objective, input_fn, options):
+    def _evaluate(self, objective, input_fn, options, checkpoint):
         config = objective.config
+        self.read.add(checkpoint.path)
+        if self.beside:
+            self.saved.append(f"ckpt-{len(self.saved) + 4}")
         self.done.append((config.mem_len, config.clamp_len))
         loss = math.log(self._perplexity(config.mem_len, config.clamp_len))
         return EvalResult(
@@ -180,6 +185,16 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
         memory_sweep.sweep(planted, less, 8)
 
 
+def test_a_sweep_is_of_one_checkpoint(monkeypatch, tmp_path):
+    """A training beside it saves newer ones, which later points were of."""
+    planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 99 - memory)
+    planted.beside = True
+    options = CausalLMOptions("data", mode="sweep", sweep_max=24)
+    points = memory_sweep.sweep(planted, options, 8)
+    assert len(points) == 4 and len(planted.saved) == 5
+    assert planted.read == {"ckpt-4"}
+
+
 def test_a_model_bound_to_its_segment_has_one_point(monkeypatch, tmp_path):
     planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 60.0)
     planted._config = planted._config.replace(encoding="absolute", mem_len=0)
@@ -196,7 +211,7 @@ def test_a_model_bound_to_its_segment_has_one_point(monkeypatch, tmp_path):
 def test_a_split_without_tokens_has_no_perplexity(monkeypatch, tmp_path):
     planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 60.0)
     empty = EvalResult({"lm_loss": 0.0}, {}, {}, None, {"lm_loss": 0.0}, 0.2)
-    monkeypatch.setattr(memory_sweep.loop, "evaluate", lambda *a: empty)
+    monkeypatch.setattr(memory_sweep.loop, "evaluate", lambda *a, **how: empty)
     options = CausalLMOptions("data", mode="sweep", sweep_dir=str(tmp_path))
     with pytest.raises(UserError, match="holds no token to predict"):
         memory_sweep.sweep(planted, options, 8)
