@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from common.errors import UserError
 from flags import flag_values
 from flags.recipes import causal_lm_recipes
 from flags.training import common_flags, transformer_xl_flags
@@ -49,19 +50,40 @@ def apply_recipe() -> list[str]:
 
 
 def from_flags() -> CausalLMOptions:
-    """What is trained on which data; call `apply_recipe` before."""
-    names = [
-        name
-        for name in _CHANGES
-        # Of a recipe: windows have no memory, whatever it says.
-        if FLAGS.protocol != "sliding" or FLAGS[_EVAL + name].present
-    ]
+    """What is trained on which data; call `apply_recipe` before.
+
+    Raises UserError: a setting is given whose values the sweep says itself.
+    """
+    own = _said_elsewhere()
+    given = [name for name in own if FLAGS[_EVAL + name].present]
+    if FLAGS.mode == "sweep" and given:
+        ways = {
+            "mem_len": "--sweep_step and --sweep_max say its values",
+            "clamp_len": "--sweep_clamp_lens says its values",
+        }
+        raise UserError(
+            f"--{_EVAL}{given[0]} beside --mode=sweep: {ways[given[0]]}; leave "
+            "it out"
+        )
+    names = [name for name in _CHANGES if name not in own or name in given]
     return flag_values.build(
         CausalLMOptions,
         eval_changes=flag_values.changes(
             TransformerXLConfig, *names, prefix=_EVAL
         ),
     )
+
+
+def _said_elsewhere() -> tuple[str, ...]:
+    """Of `_CHANGES` those that count only where they are given themselves.
+
+    A recipe's values do not count: windows have no memory, a sweep has all.
+    """
+    if FLAGS.protocol == "sliding":
+        return _CHANGES
+    if FLAGS.mode == "sweep":
+        return ("mem_len", "clamp_len")[: 1 + bool(FLAGS.sweep_clamp_lens)]
+    return ()
 
 
 def run_from_flags():

@@ -44,3 +44,20 @@ def test_windows_have_no_memory_whatever_a_recipe_says():
     assert read(*recipe)[0].eval_changes == {}
     with pytest.raises(UserError, match="leave --eval_mem_len out"):
         read(*recipe, "--eval_mem_len=7")
+
+
+def test_a_sweep_says_its_memories_and_clamps_itself():
+    """The flags had no effect there."""
+    recipe = ("--recipe=txl_enwik8_12", "--mode=sweep")
+    clamps = ("--sweep_clamp_lens=5,9",)
+    assert read(*recipe)[0].eval_changes == {
+        "clamp_len": 820,
+        "same_length": True,
+    }
+    assert read(*recipe, *clamps)[0].eval_changes == {"same_length": True}
+    own = read("--mode=sweep", "--eval_clamp_len=7")[0]
+    assert own.eval_changes == {"clamp_len": 7}
+    with pytest.raises(UserError, match="^--eval_mem_len beside .*sweep_step"):
+        read(*recipe, "--eval_mem_len=7")
+    with pytest.raises(UserError, match="^--eval_clamp_len .*sweep_clamp_lens"):
+        read("--mode=sweep", *clamps, "--eval_clamp_len=7")
