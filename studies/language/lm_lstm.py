@@ -8,9 +8,12 @@ own, tied, of width --d_model; layers are `tf_keras.layers.LSTM` of --d_inner
 cells, the last of --d_model. As in AWD-LSTM (Merity et al. 2017), dropout has
 one mask per row for all T (embeddings, between layers, before the softmax), and
 states are carried from segment to segment without gradient. There is no
-DropConnect and no averaging. --mode=eval prints what `run_lm.py --mode=eval`
-does, of the newest checkpoint.
+DropConnect and no averaging. A training evaluates nothing; --mode=eval prints what
+`run_lm.py --mode=eval` does, of the newest checkpoint. Settings that an LSTM does
+not follow are refused.
 """
+
+import dataclasses
 
 # isort: off
 import common  # noqa: F401  before TensorFlow, as in every command
@@ -18,6 +21,7 @@ import common  # noqa: F401  before TensorFlow, as in every command
 # isort: on
 import tensorflow as tf
 import tf_keras
+from absl import flags
 
 from common.errors import UserError
 from data.language_modeling import run_data
@@ -31,6 +35,7 @@ from modeling.ops import dropout
 from training import loop, strategy
 from training.checkpointing.checkpoints import RunCheckpoints
 from training.jobs.causal_lm_job import evaluation_lines
+from training.jobs.causal_lm_options import CausalLMOptions
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
 from training.run import TrainRequest, run_training
@@ -200,9 +205,45 @@ def trained_model(objective: LSTMObjective, options: RunOptions):
     return model
 
 
+FLAGS = flags.FLAGS
+MODES = ("train", "train_and_eval", "eval")
+# Settings of `run_lm.py` that are followed; of others the default is.
+_FOLLOWED = (
+    *("data_dir", "mode", "seq_len", "order"),
+    *("eval_split", "eval_seq_len", "protocol"),
+)
+_NOT_HERE = ("recipe", "init_checkpoint", "eval_every")
+
+
+def check(what: CausalLMOptions, given: dict) -> None:
+    """UserError: a mode or a setting that would be ignored.
+
+    `given` are values of flags by name, false where they say nothing.
+    """
+    if what.mode not in MODES:
+        raise UserError(
+            f"--mode must be one of {', '.join(MODES)} for an LSTM, received "
+            f"{what.mode}"
+        )
+    wrong = [name for name, value in given.items() if value]
+    wrong += [f"eval_{name}" for name in what.eval_changes]
+    plain = CausalLMOptions(what.data_dir)
+    for field in dataclasses.fields(what):
+        name = field.name
+        if name in (*_FOLLOWED, "eval_changes"):
+            continue
+        if getattr(what, name) != getattr(plain, name):
+            wrong.append(name)
+    if wrong:
+        raise UserError(
+            f"--{wrong[0]}: wanted a setting that an LSTM follows; leave it out"
+        )
+
+
 def main() -> None:
     """Trains, or evaluates what was trained."""
     what = causal_lm_flags.from_flags()
+    check(what, {name: FLAGS[name].value for name in _NOT_HERE})
     options = common_flags.from_flags(init_require="all")
     data = run_data.open_data(what.data_dir)
     config = transformer_xl_flags.from_flags(data.vocabulary.size)
