@@ -383,7 +383,8 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
             f"{directory}: nothing was exported: its check was {how}"
         )
     if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()
+        # Beside what differs TensorFlow's own warnings say nothing.
+        lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
         raise UserError(
             f"{directory}: the reloaded SavedModel differs from the model in "
             f"memory, nothing was exported: {'; '.join(lines[-3:])}"

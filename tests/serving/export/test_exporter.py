@@ -273,3 +273,16 @@ def test_a_check_that_is_killed_says_nothing_of_differences(
         "/x/1: nothing was exported: its check was ended by SIGKILL (out of "
         "memory?), its last line: no message"
     )
+
+
+def test_a_refusal_says_what_differs(tmp_path, monkeypatch):
+    """TensorFlow's warnings stood in the place of the differences."""
+    script = tmp_path / "differs.py"
+    warn = "for i in range(9): print(f'WARNING:absl:{i}', file=sys.stderr)"
+    script.write_text(f"import sys\n{warn}\nprint('s/text: off')\nsys.exit(1)")
+    monkeypatch.setattr(exporter, "_RELOAD_CHECK", str(script))
+    with pytest.raises(UserError, match="exported: s/text: off$"):
+        exporter._check_reload("/x/1", {"in": {}, "out": {}}, "float32")
+    script.write_text("sys.exit(1)")
+    with pytest.raises(UserError, match="NameError: name 'sys' is not def"):
+        exporter._check_reload("/x/1", {"in": {}, "out": {}}, "float32")
