@@ -74,7 +74,7 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
             f"--stop_lines={options.stop_lines}: {lm.vocabulary_path} has no "
             "line end, so no line is ever closed; leave it out"
         )
-    text = f"{priming.rstrip()}\n{prompt}" if priming else prompt
+    text = _primed(prompt, priming, lm.vocabulary)
     generator = CausalGenerator(
         lm.model,
         lm.banned_ids(options.allow_unk),
@@ -92,6 +92,16 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
         }
         for new, log_probs in _samples(result)
     ]
+
+
+def _primed(prompt: str, priming: str, vocabulary) -> str:
+    """The prompt behind the lines that are read before it."""
+    if not priming:
+        return prompt
+    if vocabulary.eos_id is None and vocabulary.unit in ("char", "byte"):
+        # Line ends vanish there: the blank behind a word is what divides.
+        return priming.rstrip("\n") + prompt
+    return f"{priming.rstrip()}\n{prompt}"
 
 
 def _permuted(prompt, priming, sampling, model_options):

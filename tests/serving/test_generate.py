@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.text.lm_vocabulary import SymbolVocabulary
 from serving import generate
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.decoder import Result
@@ -47,6 +48,26 @@ def test_a_left_to_right_model_goes_on_with_a_line(monkeypatch, allow_unk):
         assert answer["log_prob"] == pytest.approx(log_prob, abs=1e-4)
     assert len({answer["ended"] for answer in found}) == 2, "another seed"
     assert any("<unk>" in answer["text"] for answer in found) == allow_unk
+
+
+@pytest.mark.parametrize(
+    "unit, symbols, line_end, read",
+    [
+        ("char", ["\n", " ", "a", "b"], "newline", "ab\nba"),
+        # The two words were one.
+        ("char", [" ", "a", "b"], "none", "ab ba"),
+        ("byte", list(map(str, range(256))), "none", "ab ba"),
+        ("word", ["ab", "ba"], "none", "ab ba"),
+        ("word", ["<eos>", "ab", "ba"], "eos", "ab\nba"),
+    ],
+)
+def test_what_divides_a_prompt_from_the_text_before_it(
+    unit, symbols, line_end, read
+):
+    vocabulary = SymbolVocabulary(unit, symbols, line_end)
+    text = generate._primed("ba", "ab \n", vocabulary)
+    assert vocabulary.decode(vocabulary.encode(text)) == read
+    assert generate._primed("ba", "", vocabulary) == "ba"
 
 
 class Generator:
