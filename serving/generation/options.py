@@ -177,6 +177,11 @@ class ScoreOptions(SegmentOptions):
     def __post_init__(self) -> None:
         check(self)
         require(self.text, "--text is missing: give the text to score")
+        require(
+            self.order == "random" or self.num_orders == type(self).num_orders,
+            f"--num_orders={self.num_orders} is for --order=random, received "
+            f"--order={self.order}: give that, or leave it out",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
