@@ -272,7 +272,11 @@ def score(
         model, what.eval_seq_len or length, options.eval_batch_size
     )
     scored_rows = scored_lines.score_lines(
-        data.vocabulary, scorer, texts, what.score_line_end
+        data.vocabulary,
+        scorer,
+        texts,
+        what.score_line_end,
+        what.input_file,
     )
     answers = [json.dumps(answer, ensure_ascii=False) for answer in scored_rows]
     if what.output_file:

@@ -7,6 +7,7 @@ from typing import Any
 from common import encodings, files
 from common.errors import UserError
 from data.text.lm_vocabulary import Vocabulary
+from data.text.units import UnknownSymbolError
 from serving.generation.causal_scoring import CausalScorer
 
 
@@ -31,12 +32,20 @@ def score_lines(
     scorer: CausalScorer,
     lines: Sequence[str],
     line_end: bool = True,
+    path: str = "--input_file",
 ) -> list[dict[str, Any]]:
     """An object for each line, in order; see docs/guides/language_modeling.md.
 
-    A blank line is a line as every other.
+    A blank line is a line as every other. Raises UnknownSymbolError with `path`
+    and line: text that the vocabulary cannot say.
     """
-    rows = [vocabulary.encode_line(line, line_end) for line in lines]
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(vocabulary.encode_line(line, line_end))
+        except UnknownSymbolError as e:
+            where = f"{path}:{number}: "
+            raise UnknownSymbolError(e.symbol, where) from e
     scores = scorer.score([ids for ids, _ in rows])
     has_end = line_end and vocabulary.eos_id is not None
     scored_rows = []

@@ -66,3 +66,10 @@ def test_a_character_model_sees_no_carriage_return(tmp_path):
     scorer = CausalScorer(asked().model, 4, 2)
     found = score_lines(vocabulary, scorer, read_lines(str(path)))
     assert [x["tokens"] for x in found] == [["a", "b", "\\n"], ["b", "\\n"]]
+
+
+def test_a_symbol_that_is_not_known_is_named_with_its_line():
+    """The line of a file was not said."""
+    vocabulary = SymbolVocabulary("char", ["\n", "a"], "newline")
+    with pytest.raises(UserError, match="^x.txt:3: 'b' is not in the vocab"):
+        score_lines(vocabulary, None, ["a", "", "ab"], path="x.txt")
