@@ -35,7 +35,10 @@ TEXT = ("a",)
         (lambda: ScoreOptions(TEXT, "1,0"), "--order must be one of .*, all"),
         (lambda: ScoreOptions(TEXT, num_orders=0), "--num_orders must be"),
         # One order was scored, without a word.
-        (lambda: ScoreOptions(TEXT, num_orders=8), "8 is for --order=random, r"),
+        (
+            lambda: ScoreOptions(TEXT, num_orders=8),
+            "8 is for --order=random, r",
+        ),
         (lambda: ScoreOptions(TEXT, context_chars=-1), "--context_chars must"),
         (lambda: ScoreOptions(TEXT, max_seq_length=0), "--max_seq_length must"),
         (lambda: ScoreOptions(TEXT, memory_len=-1), "--memory_len must be >="),
