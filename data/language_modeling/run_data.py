@@ -49,8 +49,11 @@ class StreamData:
         count_mark_pairs: bool,
         stride: int = 1,
     ) -> Callable:
-        """`params -> tf.data.Dataset`, once; UserError: no such split."""
-        self.manifest.select(split)
+        """`params -> tf.data.Dataset`, once.
+
+        Raises UserError: no such split, or it has no room for a segment.
+        """
+        self.check_length(split, seq_len, "eval_seq_len")
         return self._batches(
             split,
             False,
@@ -60,12 +63,14 @@ class StreamData:
             stride=stride,
         )
 
-    def check_length(self, split: str, seq_len: int) -> None:
+    def check_length(
+        self, split: str, seq_len: int, flag: str = "seq_len"
+    ) -> None:
         """UserError: the split has no room for a segment, or is not there."""
         tokens = self.manifest.split_counts(split).tokens
         if tokens <= seq_len:
             raise UserError(
-                f"--seq_len={seq_len} is too long: the {split} split of "
+                f"--{flag}={seq_len} is too long: the {split} split of "
                 f"{self.manifest.data_dir} has {tokens} tokens; give a "
                 "shorter one or more text"
             )

@@ -26,6 +26,11 @@ def test_a_segment_fits_into_a_split(data):
         data.check_length("valid", tokens)
     with pytest.raises(UserError, match="no dev split"):
         data.evaluation_batches("dev", 4, "lanes", True)
+    # The advice was a shorter --seq_len, which an evaluation does not follow.
+    with pytest.raises(
+        UserError, match=f"--eval_seq_len={tokens} .* the valid"
+    ):
+        data.evaluation_batches("valid", tokens, "lanes", True)
 
 
 def test_batches_begin_at_the_step_that_is_asked_for(data):
