@@ -51,9 +51,16 @@ class StreamData:
     ) -> Callable:
         """`params -> tf.data.Dataset`, once.
 
-        Raises UserError: no such split, or it has no room for a segment.
+        Raises UserError: no such split, it has no room for a segment, or pairs
+        of marks are left out where there are no marks.
         """
         self.check_length(split, seq_len, "eval_seq_len")
+        line_end = self.manifest.options["line_end"]
+        if not count_mark_pairs and line_end != "marks":
+            raise UserError(
+                "--nocount_mark_pairs is of streams with --line_end=marks, "
+                f"{self.manifest.data_dir} has {line_end}: leave it out"
+            )
         return self._batches(
             split,
             False,

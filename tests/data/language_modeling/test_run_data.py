@@ -33,6 +33,16 @@ def test_a_segment_fits_into_a_split(data):
         data.evaluation_batches("valid", tokens, "lanes", True)
 
 
+def test_pairs_of_marks_are_of_streams_that_have_marks(data, tmp_path):
+    """Nothing was left out, without a word."""
+    with pytest.raises(
+        UserError, match="--nocount_mark_pairs .* has eos: leave"
+    ):
+        data.evaluation_batches("valid", 2, "lanes", False)
+    marked = run_data.open_data(run(tmp_path, line_end="marks").data_dir)
+    marked.evaluation_batches("valid", 2, "lanes", False)
+
+
 def test_batches_begin_at_the_step_that_is_asked_for(data):
     make = data.train_batches(3, 5, "ordered")
     params = {"batch_size": 2, "start_step": 0}
