@@ -12,6 +12,7 @@ models again; `studies.language.context_losses` writes those of our models.
 
 import itertools
 import os
+import zipfile
 from typing import NamedTuple
 
 import numpy as np
@@ -132,11 +133,18 @@ def read_losses(path: str) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
     wanted = f"{path}: wanted an npz with `losses` [contexts, tokens] and "
     wanted += "`contexts`"
     try:
-        with np.load(path, allow_pickle=False) as data:
+        # NumPy leaves a file open that it opens and cannot read.
+        with open(path, "rb") as f:
+            data = np.load(f, allow_pickle=False)
+            if isinstance(data, np.ndarray):
+                raise ValueError("one array")
             arrays = {k: data[k] for k in data.files}
+        for name in {"losses", "contexts"} & set(arrays):
+            if arrays[name].dtype.kind not in "fiu":
+                raise ValueError(f"`{name}` of {arrays[name].dtype}")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
-    except (OSError, ValueError, EOFError) as e:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
         raise UserError(f"{wanted}, found {e}") from e
     if not {"losses", "contexts"} <= set(arrays):
         raise UserError(f"{wanted}, found {sorted(arrays)}")
@@ -167,8 +175,10 @@ def read_group(paths: list[str]) -> Group:
     """The models of one group.
 
     Raises:
-      UserError: contexts or tokens differ; see also `read_losses`.
+      UserError: none is given, contexts or tokens differ; see also `read_losses`.
     """
+    if not paths:
+        raise UserError("--losses is empty: give an npz per model")
     rows = [read_losses(path) for path in paths]
     _, contexts, _, positions = rows[0]
     for path, row in zip(paths, rows, strict=True):

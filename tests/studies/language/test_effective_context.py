@@ -1,6 +1,7 @@
 """RECL: the worked example, its properties, and files that are refused."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -99,6 +100,8 @@ def test_files_that_cannot_be_used(tmp_path):
         ({"positions": np.arange(20) + 1}, "positions` are not those of"),
         ({"contexts": np.arange(7)}, "contexts` are not those of"),
         ({"contexts": np.array([{}], object)}, "pickle"),
+        ({"contexts": np.array(["a"] * 7)}, "found `contexts` of <U1"),
+        ({"losses": np.full((7, 20), "a")}, "found `losses` of <U1"),
     ):
         path = write(tmp_path, "bad", **changes)
         with pytest.raises(UserError, match=message):
@@ -108,6 +111,17 @@ def test_files_that_cannot_be_used(tmp_path):
         recl.read_losses(str(tmp_path / "text.npz"))
     with pytest.raises(UserError, match="does not exist"):
         recl.read_losses(str(tmp_path / "none.npz"))
+    # Each ended in a stack trace, or in a line without the file.
+    with open(tmp_path / "array.npz", "wb") as f:
+        np.save(f, np.ones(3))
+    with pytest.raises(UserError, match="array.npz: wanted .* found one array"):
+        recl.read_losses(str(tmp_path / "array.npz"))
+    cut = tmp_path / "cut.npz"
+    cut.write_bytes(pathlib.Path(good).read_bytes()[:300])
+    with pytest.raises(UserError, match="cut.npz: wanted .* not a zip file"):
+        recl.read_losses(str(cut))
+    with pytest.raises(UserError, match="--losses is empty"):
+        recl.read_group([])
 
 
 @pytest.mark.long
