@@ -161,7 +161,27 @@ class Streams(BuildLayout):
             f"vocabulary {manifest.vocabulary_sha256[:12]}, "
             f"{manifest.vocab_size} {manifest.options['unit']}s"
         )
+        for line in self._trained_too():
+            log(line)
         return manifest
+
+    def _trained_too(self) -> list[str]:
+        """A line per held-out file that is trained on, too."""
+        train = set(map(_place, self._sources.paths["train"]))
+        return [
+            f"note: {path} is in train, too: the {split} split measures what "
+            "was trained on"
+            for split, paths in self._sources.paths.items()
+            for path in paths
+            if split != "train"
+            and split not in self._sources.ranges
+            and _place(path) in train
+        ]
+
+
+def _place(path: str) -> str:
+    """One name of a file: `a.txt` and `./a.txt` are one."""
+    return path if files.is_remote(path) else os.path.abspath(path)
 
 
 # --- Vocabularies -------------------------------------------------------------

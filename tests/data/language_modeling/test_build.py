@@ -7,8 +7,8 @@ import os
 import pytest
 
 from common.errors import UserError
-from data.language_modeling import block_builder
-from data.language_modeling.options import SPLITS
+from data.language_modeling import block_builder, build
+from data.language_modeling.options import SPLITS, LMDataOptions
 from tests.data.language_modeling.stream_builds import TEXT, run, stream
 from tests.data.records.built_folders import assert_equal_builds
 
@@ -174,3 +174,24 @@ def test_empty_text_and_bad_bytes(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"good\nb\xffad\n")
     with pytest.raises(UserError, match="bad.txt: line 2: not UTF-8"):
         run(tmp_path, "bad", train_glob=str(tmp_path / "bad.txt"))
+
+
+def test_a_held_out_file_that_is_trained_on_is_said(tmp_path):
+    """`corpus/*.txt` takes the file of the valid split along."""
+    for name in ("a", "valid", "other"):
+        (tmp_path / f"{name}.txt").write_text("the cat sat\n" * 3)
+
+    def said(output, train):
+        lines = []
+        options = LMDataOptions(
+            str(tmp_path / output),
+            train_glob=str(tmp_path / train),
+            valid_glob=f"{tmp_path}/./valid.txt",
+            test_glob=str(tmp_path / "other.txt"),
+        )
+        build.build(options, lines.append)
+        return [line for line in lines if line.startswith("note: ")]
+
+    assert said("one", "a.txt") == []
+    (line,) = said("two", "[av]*.txt")
+    assert "valid.txt is in train, too: the valid split measures" in line
