@@ -91,10 +91,10 @@ class Late:
             self._check_mean(step)
         if "ema" in late:
             self._check_last(step)
-            for name, average in optimizer.averages.by_name.items():
-                average.assign(self._learner.variables[name])
+            self._begin_averages()
             notes.append(f"the averages of the weights begin at step {step}")
         elif "trigger" in late:
+            self._begin_averages()  # those there are of another rule
             notes.append(f"the trigger of the averages begins at step {step}")
         if "turns" in late:
             # As before each task had a count of its own.
@@ -124,8 +124,14 @@ class Late:
                 f"{f'of those after {there}' if there < step else 'none'}: give "
                 f"--average_last={more}"
             )
-        if last:
+        if last and there != wanted:
+            self._begin_averages()  # those there are of another rule
             averages.mean_begin.assign(wanted)
+
+    def _begin_averages(self) -> None:
+        """Until a mean begins, and a moving one where it does: the weights."""
+        for name, average in self._learner.optimizer.averages.by_name.items():
+            average.assign(self._learner.variables[name])
 
     def _check_last(self, step: int) -> None:
         last = self._learner.optimizer.options.average_last

@@ -123,6 +123,23 @@ def test_a_mean_is_of_the_updates_that_are_asked_for(tmp_path):
     assert _train(folder, 9, three)[0].step == 9
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("rule", ["average_trigger", "average_last"])
+def test_a_mean_that_has_not_begun_is_the_weights(tmp_path, rule):
+    """The first evaluation was of the moving averages that were there."""
+    moving = dataclasses.replace(OPTIMIZER, ema_decay=0.5)
+    _train(tmp_path, 4, moving)
+    later = dataclasses.replace(OPTIMIZER, **{rule: 1})
+    options = toy.run_options(
+        tmp_path, train_steps=6, eval_every=2, optimizer=later
+    )
+    learner = open_run(toy.ToyObjective(), options).learner
+    averages = learner.optimizer.averages.by_name
+    assert averages.keys() <= learner.variables.keys() and averages
+    for name, average in averages.items():
+        np.testing.assert_array_equal(average, learner.variables[name])
+
+
 def test_a_mean_of_a_version_that_did_not_save_its_beginning_goes_on(tmp_path):
     three = dataclasses.replace(OPTIMIZER, average_last=3)
     options = toy.run_options(tmp_path, train_steps=6, optimizer=three)
