@@ -79,7 +79,7 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
         lm.model,
         lm.banned_ids(options.allow_unk),
         lm.vocabulary.eos_id,
-        lm.ends_after(options.stop_lines),
+        lm.ends_after(options.stop_lines, text),
     )
     result = generator.generate(lm.prompt_ids(text), sampling)
     head = lm.vocabulary.encode(prompt)

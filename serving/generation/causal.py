@@ -79,13 +79,14 @@ class CausalLM(NamedTuple):
             count, chars = count + end, chars - len(line) - 1
         return count - end
 
-    def ends_after(self, lines: int) -> int:
+    def ends_after(self, lines: int, prompt: str = "") -> int:
         """How many `eos_id` follow a prompt until so many lines are closed.
 
         With marks a line that is not the prompt's own has two of them.
         """
-        marks = self.vocabulary.line_end == "marks"
-        return 2 * lines - 1 if marks and lines else lines
+        if self.vocabulary.line_end != "marks" or not lines:
+            return lines
+        return 2 * lines - (not prompt.endswith(NEWLINE))
 
     def segment_len(self, longest: int) -> int:
         """T that texts of at most `longest` tokens are scored with.

@@ -27,8 +27,12 @@ def test_a_line_between_marks_ends_in_one_and_the_next_begins_with_one():
         assert length == kept
         text = lm.vocabulary.decode([*prompt, *new[:length]])
         assert text.count("\n") == (lines or 2)
+    # Behind a line that is closed the first mark opens one: it was the end.
+    assert lm.prompt_ids("a\n").tolist() == [0, 1, 0]
+    assert [lm.ends_after(n, "a\n") for n in (0, 1, 2)] == [0, 2, 4]
     other = asked("eos", ["<eos>", "a", "<unk>"])
-    assert [other.ends_after(n) for n in (0, 1, 2)] == [0, 1, 2]
+    for prompt in ("a", "a\n"):
+        assert [other.ends_after(n, prompt) for n in (0, 1, 2)] == [0, 1, 2]
 
 
 def test_the_beginning_that_is_not_scored():
