@@ -101,6 +101,7 @@ def make_request(
     config, length = build_config(data, what, options)
     if not what.only_evaluates:
         data.check_length("train", length)
+        _check_places(config, length, "seq_len")
     if what.vary_length:
         _check_varied(config, length, options)
     objective = build_objective(
@@ -115,9 +116,11 @@ def make_request(
         config, options.eval_every, data.manifest.has
     )
     if evaluates:
+        segment = what.eval_seq_len or length
+        _check_places(config, segment, "eval_seq_len")
         held_out = data.evaluation_batches(
             what.eval_split,
-            what.eval_seq_len or length,
+            segment,
             what.protocol,
             what.count_mark_pairs,
             what.eval_stride,
@@ -137,6 +140,16 @@ def make_request(
         notes=[*notes, *split_notes],
         begin=data.copy_vocabulary,
     )
+
+
+def _check_places(config: "EncoderConfig", length: int, flag: str) -> None:
+    """UserError: a segment has more places than the model learns."""
+    if config.encoding == "per_layer" and length > config.max_positions:
+        raise UserError(
+            f"--{flag}={length}: the model learns {config.max_positions} places "
+            f"(`max_positions`): give a shorter one, or a new model "
+            f"--max_positions={length}"
+        )
 
 
 def _check_varied(
@@ -266,11 +279,11 @@ def score(
     print(source.line, file=sys.stderr)
     texts = scored_lines.read_lines(what.input_file)
     config, length = build_config(data, what, options)
+    segment = what.eval_seq_len or length
+    _check_places(config, segment, "eval_seq_len")
     model = CausalLanguageModel(config)
     restore.restore(model, source, require="all")
-    scorer = CausalScorer(
-        model, what.eval_seq_len or length, options.eval_batch_size
-    )
+    scorer = CausalScorer(model, segment, options.eval_batch_size)
     scored_rows = scored_lines.score_lines(
         data.vocabulary,
         scorer,

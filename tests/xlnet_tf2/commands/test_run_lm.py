@@ -277,6 +277,18 @@ def test_wrong_input_is_one_line(data, tmp_path):
             [word, model, "--vary_length", "--encoding=per_layer"],
             "up to 165 tokens, .* learns 150 places: .* --max_positions=165",
         ),
+        # Keras put its own lines around what it stopped at.
+        (
+            [word, model, "--encoding=per_layer", "--max_positions=5"],
+            "^--seq_len=150: the model learns 5 places .*--max_positions=150$",
+        ),
+        (
+            [
+                *(word, model, "--encoding=per_layer", "--seq_len=5"),
+                "--eval_seq_len=6",
+            ],
+            "^--eval_seq_len=6: the model learns 5 places",
+        ),
     ]
     found = in_one_process(
         "for case in json.loads(sys.argv[1]):\n"
