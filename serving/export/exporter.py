@@ -34,7 +34,7 @@ from modeling.checkpoints import restore
 from modeling.encoders.registry import require_length
 from modeling.models.half_precision import in_bfloat16
 from modeling.models.long_document import LongDocument
-from serving.export import reload_check, warmup
+from serving.export import warmup
 from serving.exported import graph_check
 from serving.options import ExportOptions
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
@@ -52,7 +52,7 @@ SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
 # Of encoders whose tables end: more segments or places are none.
 _BOUNDS = ("type_vocab_size", "max_position_embeddings")
 # Run as a script: a process that imports nothing of this project.
-_RELOAD_CHECK = reload_check.__file__
+_RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 # How far the reloaded model's answers may be off, relative above 1.
 TOLERANCES = {"float32": 2e-5, "mixed_bfloat16": 2e-2}
 Arrays = dict[str, dict[str, np.ndarray]]
@@ -363,7 +363,7 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "requests.npz")
         flat = {
-            f"{kind}/{name}": reload_check.savable(value)
+            f"{kind}/{name}": _savable(value)
             for kind, values in arrays.items()
             for name, value in values.items()
         }
@@ -389,6 +389,17 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
             f"{directory}: the reloaded SavedModel differs from the model in "
             f"memory, nothing was exported: {'; '.join(lines[-3:])}"
         )
+
+
+def _savable(value: np.ndarray) -> np.ndarray:
+    """Byte strings as fixed-width arrays, which need no pickling.
+
+    NumPy drops zero bytes at the end, so each gets one byte more.
+    """
+    if value.dtype != object:
+        return value
+    ended = np.array([*(v + b"." for v in value.reshape(-1)), b"."])
+    return ended[:-1].reshape(value.shape)
 
 
 def _next_version(output_dir: str) -> int:

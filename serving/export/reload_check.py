@@ -55,21 +55,8 @@ def main(directory: str, requests: str, tolerance: float) -> int:
     return len(problems)
 
 
-def savable(value: np.ndarray) -> np.ndarray:
-    """Byte strings as fixed-width arrays: the file needs no pickling.
-
-    One byte more ends each: NumPy drops zero bytes at the end, which a language
-    model of bytes may write.
-    """
-    if value.dtype != object:
-        return value
-    ended = [v + b"." for v in value.reshape(-1)]
-    width = max(map(len, ended), default=1)
-    return np.array(ended, f"S{width}").reshape(value.shape)
-
-
 def _tensor(value: np.ndarray) -> np.ndarray:
-    """What `savable` made of byte strings, as TensorFlow takes them."""
+    """Byte strings without the last byte, as objects for TensorFlow."""
     if value.dtype.kind != "S":
         return value
     tensor = np.empty(value.shape, object)

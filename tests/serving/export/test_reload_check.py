@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving.export import reload_check
+from serving.export import exporter, reload_check
 from tests.serving.exported.saved_graphs import save
 
 SCRIPT = pathlib.Path(reload_check.__file__)
 IN, OUT = "in/serving_default/text", "out/serving_default/"
-TEXTS = reload_check.savable(np.array([b"a", b"bcd"], object))
+TEXTS = exporter._savable(np.array([b"a", b"bcd"], object))
 GOOD = {
     IN: TEXTS,
     OUT + "size": np.array([1, 3], np.int32),
@@ -50,10 +50,10 @@ def test_equal_answers_differ_in_nothing(export, tmp_path, capsys):
 def test_strings_may_end_with_zero_bytes():
     """What a model of bytes wrote came back without them, and differed."""
     texts = np.array([[b"ab\0", b""], [b"\0\0", b"c"]], object)
-    back = reload_check._tensor(reload_check.savable(texts))
+    back = reload_check._tensor(exporter._savable(texts))
     assert back.tolist() == texts.tolist() and back.dtype == object
     for plain in (np.zeros([2]), np.zeros([0], object)):
-        back = reload_check._tensor(reload_check.savable(plain))
+        back = reload_check._tensor(exporter._savable(plain))
         assert back.shape == plain.shape and back.dtype == plain.dtype
 
 
