@@ -93,10 +93,7 @@ class TrainResult:
     writes_files: bool  # this process is the chief
 
     def or_stop(self) -> "TrainResult":
-        """The result of a training that is whole.
-
-        Raises Stopped: it was stopped on request.
-        """
+        """Itself, if it is whole; raises Stopped where a request stopped it."""
         if not self.finished:
             raise Stopped(self.reason)
         return self

@@ -258,8 +258,7 @@ class Study(Runner):
     def _steps(self, row: RowOptions, speeds: dict[str, Speed]) -> dict:
         """Flags of a pretraining that takes as long as another row's.
 
-        Raises:
-          UserError: one of both could not be timed.
+        Raises UserError: one of both could not be timed.
         """
         if not row.seconds_of:
             return {}
