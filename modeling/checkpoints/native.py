@@ -153,6 +153,9 @@ def _read_nodes(reader, prefix: str):
     return graph.nodes
 
 
+_ENCODER = "encoder/"  # where a task model has it
+
+
 def by_name(
     arrays: dict[tuple[str, ...], np.ndarray],
     paths: dict[str, str],
@@ -173,7 +176,9 @@ def by_name(
             left[aliases] = value
         else:
             renamed[name] = value
-    for path, name in (elsewhere or {}).items():
+    # A checkpoint of an encoder alone holds it as `model` itself.
+    alone = {p.removeprefix(_ENCODER): n for n, p in paths.items()}
+    for path, name in {**alone, **(elsewhere or {})}.items():
         aliases = next((a for a in left if path in a), None)
         if aliases and name not in renamed:
             renamed[name] = left.pop(aliases)

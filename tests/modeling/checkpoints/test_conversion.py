@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
+from common import heads as heads_lib
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
@@ -23,6 +24,7 @@ from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.encoders.registry import build_encoder
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import table as heads
 from modeling.heads.causal_lm import CausalLanguageModel
@@ -328,3 +330,12 @@ def test_a_left_to_right_model_keeps_its_vocabulary(tmp_path):
     for folder in (tmp_path / "tf1", again):
         content = (folder / "vocabulary.json").read_text()
         assert content == '{"format": 1}'
+
+
+def test_an_encoder_alone_is_read_from_its_native_folder(tmp_path):
+    """Vectors and trainings found none of its weights."""
+    encoder = build_encoder(BERT)
+    native = _native(encoder, heads_lib.ENCODER, str(tmp_path / "native"))
+    model = PretrainingModel(BERT)
+    checkpoints.restore(model, native, require="encoder")
+    _assert_equal(encoder, model.encoder)
