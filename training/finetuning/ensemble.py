@@ -58,6 +58,7 @@ def run(
     if not outputs.writes(options):
         say = outputs.silent
     check_alike(members)
+    check_rows(members)
     with outputs.held(options):
         _earlier(options)  # a damaged one is refused before hours of answers
         answers: list[_Answers] = []
@@ -95,6 +96,29 @@ def check_alike(members: list[Member]) -> None:
                     f"--ensemble: {member.folder}: {name}: wanted "
                     f"{theirs[name]} as of {first.folder}, found {value}"
                 )
+
+
+def check_rows(members: list[Member]) -> None:
+    """Members read as many rows of each split: answers are joined by row.
+
+    One may take empty texts, or a header, for rows. Raises UserError with the
+    first member that reads others.
+    """
+    first = members[0]
+    for member in members[1:]:
+        for kind in ("evals", "predicts"):
+            theirs = getattr(first.task, kind)
+            for name, split in getattr(member.task, kind).items():
+                if name not in theirs:
+                    continue
+                wanted = len(first.task.lengths(theirs[name]))
+                found = len(member.task.lengths(split))
+                if wanted != found:
+                    raise UserError(
+                        f"--ensemble: {member.folder}: wanted the {wanted} "
+                        f"rows of {name} that {first.folder} reads, found "
+                        f"{found}: correct the bad rows, or leave a member out"
+                    )
 
 
 def _identity(task: Task) -> dict:

@@ -27,7 +27,10 @@ def member(folder, evals=(), predicts=(), **data_options):
         data_options=data_options,
     )
     task = types.SimpleNamespace(
-        spec=lambda: spec, evals=set(evals), predicts=set(predicts)
+        spec=lambda: spec,
+        evals=dict.fromkeys(evals, ()),
+        predicts=dict.fromkeys(predicts, ()),
+        lengths=len,
     )
     return ensemble.Member(folder, task, None)
 
@@ -53,6 +56,21 @@ def test_members_hold_out_the_same_rows():
         member("m", ("dev",), dev_fraction=0.0, dev_seed=s) for s in (1, 2)
     ]
     ensemble.check_alike(seeds)
+
+
+def test_members_read_the_same_rows():
+    """Settings of a member's folder may make a row bad for it alone."""
+
+    def reading(folder, **counts):
+        task = types.SimpleNamespace(
+            evals={k: k for k in counts}, predicts={}, lengths=counts.get
+        )
+        return ensemble.Member(folder, task, None)
+
+    first = reading("first", dev="abc", other="a")
+    ensemble.check_rows([first, reading("same", dev="def"), first])
+    with pytest.raises(UserError, match="other: wanted the 3 rows of dev that"):
+        ensemble.check_rows([first, reading("other", dev="ab")])
 
 
 def test_predictions_have_the_ensembles_own_threshold(
