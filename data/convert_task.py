@@ -95,6 +95,7 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
         raise UserError(
             f"--multi_label and --is_regression are not for --task_name={name}"
         )
+    head_flags.check(name, head)
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")

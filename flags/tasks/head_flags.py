@@ -49,7 +49,9 @@ def check(name: str, head: str) -> None:
     """
     name = name.lower()
     free = name in TABLES or name.startswith((TFDS_PREFIX, TREC))
-    several, ranked = head == "multi_label", FLAGS.ranking and name == "wnli"
+    several = head == "multi_label"
+    # `data.convert_task` has some of these flags alone.
+    ranked = "ranking" in FLAGS and FLAGS.ranking and name == "wnli"
     tables = f"tables ({', '.join(TABLES)}) and {TFDS_PREFIX}NAME"
     for names, follows, whose in (
         (OF_TABLES, free, tables),
@@ -57,7 +59,7 @@ def check(name: str, head: str) -> None:
         (OF_SEVERAL, several, "--multi_label"),
         (OF_WNLI, ranked, "--task_name=wnli --ranking"),
     ):
-        given = [flag for flag in names if FLAGS[flag].present]
+        given = [n for n in names if n in FLAGS and FLAGS[n].present]
         if given and not follows:
             raise UserError(
                 f"--{given[0]} is of {whose}: --task_name={name} would ignore "

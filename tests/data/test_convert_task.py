@@ -98,6 +98,14 @@ def test_squad_and_race(tmp_path):
             ["--task_name=squad", "--train_file=a", "--multi_label"],
             "--multi_label and --is_regression are not for --task_name=squad",
         ),
+        (
+            ["--task_name=squad", "--train_file=a", "--labels=x,y"],
+            "--labels is of classes of tables (tsv, csv, jsonl) and tfds:NAME",
+        ),
+        (
+            ["--task_name=sst-2", "--data_dir=.", "--text_columns=a"],
+            "--task_name=sst-2 would ignore it, leave it out",
+        ),
         (["--task_name=nosuch", "--data_dir=."], "nosuch"),
         (["--task_name=imdb", "--data_dir=/nowhere"], "/nowhere"),
     ],
