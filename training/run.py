@@ -305,8 +305,7 @@ class TrainingRun:
         check_finite(rows, names, first, s)
         if self.log:
             self.log.append(first, names, rows)
-        means = {n: float(v) for n, v in zip(names, rows.mean(0), strict=True)}
-        self.last = means
+        self.last = means = trainer.means()
         values = means | objective.derived_metrics(means)
         speed = self.progress.update(
             step,
@@ -360,7 +359,6 @@ class TrainingRun:
 
     def _report(self, result: TrainResult) -> None:
         seconds = time.monotonic() - self.began
-        took = report.clock(seconds)
         if not result.finished:
             self.say(
                 f"stopped at step {result.step} ({result.reason}), saved "
@@ -369,8 +367,8 @@ class TrainingRun:
             return
         peak = report.device_peak_bytes() or report.peak_memory_bytes()
         self.say(
-            f"trained to step {result.step} in {took}; checkpoint "
-            f"{result.checkpoint}"
+            f"trained to step {result.step} in {report.clock(seconds)}; "
+            f"checkpoint {result.checkpoint}"
         )
         if result.step > self.state.start_step:
             self.say(report.cost_line(result.step, self.state, seconds))

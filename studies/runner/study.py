@@ -320,9 +320,8 @@ class Study(Runner):
                 else:
                     # No two pretrainings share the luck of a tuning.
                     own = seed * count + finetune_seed
-                    words = options.words(
-                        **more, **start, model_dir=home, seed=own
-                    )
+                    given = dict(start, model_dir=home, seed=own)
+                    words = options.words(**more, **given)
                     steps = int(flag_of(words, "train_steps"))
                 turn = (finetune_seed if row.start else seed, finetune_seed)
                 reads = self._reads(task, name, home)

@@ -264,6 +264,30 @@ def test_odd_batch_with_two_directions_is_refused(tmp_path):
     assert not os.path.exists(tmp_path / "run.json")
 
 
+@pytest.mark.long
+def test_steps_without_a_target_are_in_no_mean(tmp_path):
+    """Their loss is 0: the line of progress was too low."""
+
+    def half_empty(params):
+        steps = tf.data.Dataset.counter(params["start_step"])
+        batches = tf.data.Dataset.zip(steps, toy.input_fn(params))
+        return batches.map(
+            lambda step, batch: (
+                batch
+                | {
+                    "target_weights": tf.ones_like(batch["target_weights"])
+                    * tf.cast(step % 2, tf.float32)
+                }
+            )
+        )
+
+    result = train(toy.run_options(tmp_path), input_fn=half_empty)
+    names, rows = loss_log.read(str(tmp_path))
+    losses = rows[-4:, 1 + names.index("loss")]
+    assert (losses == 0).tolist() == [True, False, True, False]
+    assert result.last["loss"] == pytest.approx(losses[1::2].mean())
+
+
 @pytest.mark.slow
 def test_xla_draws_other_dropout_masks_from_the_same_seed(tmp_path):
     """As docs/guides/training.md says; without dropout losses are equal."""

@@ -93,10 +93,12 @@ def plateau_end(model_dir: str, unigram_entropy: float) -> int | None:
     """The step at which a run has left the unigram plateau, None before it.
 
     Losses and entropy are in nats per target: `lm_loss` where pairs of
-    sentences have a loss, too.
+    sentences have a loss, too. Steps without a target, whose loss is 0, are
+    left out.
     """
     names, rows = read(model_dir)
     column = names.index("lm_loss" if "lm_loss" in names else "loss")
+    rows = rows[rows[:, 1 + column] != 0]
     if len(rows) < PLATEAU_STEPS:
         return None
     window = np.full(PLATEAU_STEPS, 1 / PLATEAU_STEPS)

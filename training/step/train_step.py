@@ -69,6 +69,7 @@ class Trainer(orbit.AbstractTrainer):
         # Columns per step: BASE_STATS, then the metrics; `last` is its slice
         # for the last host loop, [num_steps, columns].
         self.last = None
+        self._counted = None  # bool [num_steps]: a target or example counts
         self.last_seconds = 0.0
         self.last_wait_seconds = 0.0
         self.last_tokens = 0.0
@@ -92,6 +93,14 @@ class Trainer(orbit.AbstractTrainer):
         """Names of the columns of `last`."""
         return [*BASE_STATS, *self.metric_names]
 
+    def means(self) -> dict[str, float]:
+        """Of the columns over the last host loop's steps.
+
+        Those in which nothing counts, whose losses are 0, are left out.
+        """
+        rows = self.last[self._counted] if self._counted.any() else self.last
+        return dict(zip(self.stat_names, rows.mean(0).tolist(), strict=True))
+
     def train(self, num_steps: tf.Tensor) -> dict[str, float]:
         """Runs the steps; their statistics are in `last` afterwards.
 
@@ -104,7 +113,8 @@ class Trainer(orbit.AbstractTrainer):
         before = int(step.numpy())
         began = time.monotonic()
         history, wait, tokens = self._loop_fn(self._iterator, num_steps)
-        self.last = history.numpy()
+        history = history.numpy()
+        self.last, self._counted = history[:, :-1], history[:, -1] > 0
         self.last_seconds = time.monotonic() - began
         if first:
             heap.trim()
@@ -118,7 +128,7 @@ class Trainer(orbit.AbstractTrainer):
         return {}
 
     def _host_loop(self, iterator, num_steps):
-        # ([num_steps, columns], seconds waited for input, tokens)
+        # ([num_steps, columns and weight], seconds waited for input, tokens)
         self.trace_count += 1
         strategy = self._learner.strategy
         local = strategy.experimental_local_results
@@ -264,7 +274,10 @@ class Trainer(orbit.AbstractTrainer):
         return gradients, sums.pack(), output.new_memory if memory else ()
 
     def _update(self, gradients, sums, step, task):
-        """Divides, clips and applies as one factor; float32 [columns]."""
+        """Divides, clips and applies as one factor; float32 [columns + 1].
+
+        Behind the columns is the weight of the step.
+        """
         weight = tf.maximum(sums.weight, 1e-9)
         scale = 1.0 / weight
         optimizer, loss_scale = (
@@ -291,7 +304,7 @@ class Trainer(orbit.AbstractTrainer):
         for name in self.metric_names:
             total, count = sums.metrics[name]
             stats.append(total / tf.maximum(count, 1e-9))
-        return tf.stack(stats)  # [columns]
+        return tf.stack([*stats, sums.weight])  # [columns + 1]
 
 
 def fold_seed(seed: int, step: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:

@@ -32,6 +32,15 @@ def test_a_run_that_stays_on_it_or_is_too_short_has_no_end(tmp_path):
     assert loss_log.plateau_end(write(tmp_path, [1.0] * 20), 6.5) == 20
 
 
+def test_steps_without_a_target_do_not_end_it(tmp_path):
+    """Rows of padding alone have the loss 0."""
+    losses = np.full(100, 6.5)
+    losses[40:60] = 0.0
+    assert loss_log.plateau_end(write(tmp_path, losses), 6.5) is None
+    losses[60:] = 5.5
+    assert loss_log.plateau_end(write(tmp_path, losses), 6.5) == 71
+
+
 def test_losses_of_pairs_do_not_count(tmp_path):
     folder = write(tmp_path, [5.0] * 30, ("loss", "accuracy", "lm_loss"))
     assert loss_log.plateau_end(folder, 6.5) == 20
