@@ -28,6 +28,7 @@ from data.language_modeling import run_data
 from flags import app
 from flags.training import causal_lm_flags, common_flags, transformer_xl_flags
 from modeling.checkpoints import native
+from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
@@ -36,6 +37,7 @@ from training import loop, strategy
 from training.checkpointing.checkpoints import RunCheckpoints
 from training.jobs.causal_lm_job import evaluation_lines
 from training.jobs.causal_lm_options import CausalLMOptions
+from training.jobs.pretraining_job import known_config
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
 from training.run import TrainRequest, run_training
@@ -240,6 +242,20 @@ def check(what: CausalLMOptions, given: dict) -> None:
         )
 
 
+def objective_of(
+    data: run_data.StreamData,
+    config: TransformerXLConfig,
+    known: EncoderConfig | None,
+) -> LSTMObjective:
+    """The objective of a model that knows its vocabulary.
+
+    Raises UserError: what `known`, of the folder, was trained with is another.
+    """
+    if known:
+        data.check_model(known.extra, "the model")
+    return LSTMObjective(config.replace(extra=config.extra | data.marks()))
+
+
 def main() -> None:
     """Trains, or evaluates what was trained."""
     what = causal_lm_flags.from_flags()
@@ -247,9 +263,10 @@ def main() -> None:
     options = common_flags.from_flags(init_require="all")
     data = run_data.open_data(what.data_dir)
     config = transformer_xl_flags.from_flags(data.vocabulary.size)
+    objective = objective_of(data, config, known_config(options))
     length, split = what.seq_len or 32, what.eval_split
     if what.mode == "eval":
-        objective, counts = LSTMObjective(config), data.manifest.split_counts
+        counts = data.manifest.split_counts
         held_out = data.evaluation_batches(
             split, what.eval_seq_len or length, what.protocol, True
         )
@@ -268,7 +285,7 @@ def main() -> None:
     must_match = data.must_match() | what.must_match() | {"seq_len": length}
     run_training(
         TrainRequest(
-            LSTMObjective(config),
+            objective,
             data.train_batches(options.strategy.seed, length, what.order),
             options,
             must_match=must_match,

@@ -3,7 +3,10 @@
 import pytest
 
 from common.errors import UserError
+from data.language_modeling import run_data
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from studies.language import lm_lstm
+from tests.data.language_modeling.stream_builds import TEXT, run
 from training.jobs.causal_lm_options import CausalLMOptions
 
 
@@ -30,3 +33,20 @@ def test_what_is_followed():
     for mode in lm_lstm.MODES:
         what = CausalLMOptions("data", mode=mode, **own, **anchor)
         lm_lstm.check(what, {"recipe": None, "eval_every": 0})
+
+
+def test_data_of_another_vocabulary_are_refused(tmp_path):
+    """An evaluation of them had numbers."""
+    upper = {split: text.upper() for split, text in TEXT.items()}
+    one, other = (
+        run_data.open_data(run(tmp_path, name, texts).data_dir)
+        for name, texts in (("one", TEXT), ("other", upper))
+    )
+    config = TransformerXLConfig(
+        vocab_size=one.vocabulary.size,
+        **dict(d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4),
+    )
+    known = lm_lstm.objective_of(one, config, None).config
+    lm_lstm.objective_of(one, config, known)
+    with pytest.raises(UserError, match="another vocabulary than the one of"):
+        lm_lstm.objective_of(other, config, known)
