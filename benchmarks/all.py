@@ -13,6 +13,7 @@ import sys
 
 from absl import flags
 
+import common
 from common.errors import UserError
 from flags import app
 
@@ -80,7 +81,9 @@ def main() -> None:
     for module, *arguments in commands():
         print(f"== {module} {' '.join(arguments)}", flush=True)
         done = subprocess.run(
-            [sys.executable, "-m", module, *arguments], check=False
+            [sys.executable, "-m", module, *arguments],
+            check=False,
+            env=common.users_environment(),  # which its peers have
         )
         if done.returncode:
             failed.append(module)

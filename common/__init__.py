@@ -25,7 +25,15 @@ def _environment() -> dict[str, str]:
     return found
 
 
-ENVIRONMENT = _environment()
-# Of the user, if set.
-for _name, _value in ENVIRONMENT.items():
-    os.environ.setdefault(_name, _value)
+# What the user has set stays.
+ENVIRONMENT = {
+    name: value
+    for name, value in _environment().items()
+    if name not in os.environ
+}
+os.environ |= ENVIRONMENT
+
+
+def users_environment() -> dict[str, str]:
+    """This process's, without what was set here."""
+    return {k: v for k, v in os.environ.items() if k not in ENVIRONMENT}

@@ -103,13 +103,6 @@ class Child:
             "options": system.options,
             "workload": _changed(workload.replace(**system.sizes)),
         }
-        # `common` sets them here and in our own child: a peer starts as its
-        # users start it.
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in common.ENVIRONMENT
-        } | {"TF_CPP_MIN_LOG_LEVEL": "3"}
         self._process = subprocess.Popen(
             [
                 system.python or sys.executable,
@@ -121,7 +114,8 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if os.name == "nt" else None,
             text=True,
-            env=environment,
+            # A peer starts as its users start it.
+            env=common.users_environment() | {"TF_CPP_MIN_LOG_LEVEL": "3"},
             cwd=system.folder,
         )
 

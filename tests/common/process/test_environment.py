@@ -29,15 +29,24 @@ def test_onednn_is_on_where_it_was_measured(monkeypatch, machine, wanted):
 
 
 def test_a_value_of_the_user_stays(monkeypatch):
-    for name in common.ENVIRONMENT:
-        monkeypatch.setenv(name, "of the user")
+    monkeypatch.setattr(common, "ENVIRONMENT", common.ENVIRONMENT)
+    ours = common._environment()
+    first, *others = ours
+    monkeypatch.setenv(first, "of the user")
+    for name in others:
+        monkeypatch.delenv(name, raising=False)
     importlib.reload(common)
-    for name in common.ENVIRONMENT:
-        assert os.environ[name] == "of the user"
-        monkeypatch.delenv(name)
-    importlib.reload(common)
-    for name, value in common.ENVIRONMENT.items():
-        assert os.environ[name] == value
+    assert os.environ[first] == "of the user"
+    assert common.ENVIRONMENT == {name: ours[name] for name in others}
+    assert common.ENVIRONMENT.items() <= os.environ.items()
+
+
+def test_the_users_environment_is_without_ours(monkeypatch):
+    monkeypatch.setattr(common, "ENVIRONMENT", {"OURS": "1"})
+    monkeypatch.setenv("OURS", "1")
+    monkeypatch.setenv("THEIRS", "2")
+    found = common.users_environment()
+    assert "OURS" not in found and found["THEIRS"] == "2"
 
 
 @pytest.mark.skipif(
@@ -62,7 +71,7 @@ def test_every_package_sets_it_before_its_modules_load_tensorflow(package):
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in common.ENVIRONMENT
+        if name not in common._environment()
     }
     done = subprocess.run(
         [sys.executable, "-c", code],
