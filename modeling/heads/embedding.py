@@ -16,9 +16,9 @@ class EmbeddingModel(TaskModel):
       with_symbols: CLS and SEP enter the mean and the maximum, too.
       dimensions: the first so many numbers of a vector; 0 = all D.
 
-    Call: the backbone's arguments -> float32 [B, D or `dimensions`]. A row is `CLS pieces SEP`
-    or `pieces SEP CLS`, padded on either side; one without pieces has the
-    vector of CLS.
+    Call: the backbone's arguments -> float32 [B, D or `dimensions`]. A row is
+    `CLS pieces SEP` or `pieces SEP CLS`, padded on either side; one without
+    pieces has the vector of CLS.
     """
 
     def __init__(

@@ -37,7 +37,8 @@ _MODES = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
-# Members of the encoder's file that say what the encoder gives -> what is made here.
+# Members of the encoder's file that say what the encoder gives -> what is made
+# here.
 _OUTPUTS = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",

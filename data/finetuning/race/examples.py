@@ -38,7 +38,8 @@ def read_race(
 ) -> list[RaceExample]:
     """All questions of a split, middle first, files by name.
 
-    Without `labelled` answers are not looked at. Raises UserError: no such folder, no usable question, or see `BadRows`.
+    Without `labelled` answers are not looked at. Raises UserError: no such
+    folder, no usable question, or see `BadRows`.
     """
     examples: list[RaceExample] = []
     folders = [os.path.join(data_dir, split, level) for level in levels]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import common
 from benchmarks.compare import harness
 from benchmarks.systems.workloads import Workload
 from common.errors import UserError
@@ -12,6 +13,18 @@ TOY = Workload(kind="toy", seed=5)
 
 def toy(name, **options):
     return harness.System(name, "benchmarks.systems.toy", options)
+
+
+def test_a_peer_starts_as_its_users_start_it(monkeypatch):
+    found = []
+    monkeypatch.setattr(common, "ENVIRONMENT", {"OURS": "1"})
+    monkeypatch.setenv("OURS", "1")
+    monkeypatch.setenv("THEIRS", "2")
+    monkeypatch.setattr(
+        harness.subprocess, "Popen", lambda *_, env, **more: found.append(env)
+    )
+    harness.Child(toy("one"), TOY)
+    assert "OURS" not in found[0] and found[0]["THEIRS"] == "2"
 
 
 @pytest.mark.long
