@@ -153,8 +153,13 @@ def trec_eval(
     measure that it does not have; the package is missing.
     """
     tool = lines.package("pytrec_eval")
+    # All grades below 0 are "in the pool, not judged" to it. Where a query has
+    # none above -2, as TREC's web tracks grade junk, it ends the process.
     evaluator = tool.RelevanceEvaluator(
-        {q: {d: int(g) for d, g in j.items()} for q, j in qrels.items()},
+        {
+            q: {d: max(-1, int(g)) for d, g in j.items()}
+            for q, j in qrels.items()
+        },
         {_family(name) for name in measures},
     )
     values = evaluator.evaluate(

@@ -105,6 +105,19 @@ def test_every_measure_that_is_named_has_a_value(case):
     assert all(set(values) == set(names) for values in of_query.values())
 
 
+@pytest.mark.parametrize(
+    "grades, wanted",
+    [((-2, -2), 0), ((-2, -1), 0), ((-2, 0), 0), ((-2, 1), 1)],
+)
+def test_grades_of_junk_are_not_relevant(grades, wanted):
+    """trec_eval ends the process where a query has no grade above -2."""
+    run = {"1": {"a": 2.0, "b": 1.0}}
+    result = metrics.evaluate({"1": dict(zip("ab", grades, strict=True))}, run)
+    values = list(result.per_query["1"].values())
+    half = [1 / np.log2(3), 1 / 32, 1 / np.log2(3), 0.5, 0.5, 0.05, 1.0]
+    assert values == pytest.approx([wanted * x for x in half])
+
+
 def test_nothing_to_average_over_is_said():
     result = metrics.evaluate({"1": {"a": 1}}, {"2": {"a": 1.0}})
     with pytest.raises(UserError, match="no query of the run"):
