@@ -95,7 +95,7 @@ class RankingDataOptions:
     err_max_grade: int = setting(
         4,
         "Highest grade (G of ERR); higher ones are refused, as by gdeval.",
-        bounds=">= 1",
+        bounds="[1, 20]",  # trec_eval keeps a number for each gain up to 2^G
     )
     trec_measures: tuple[str, ...] = setting(
         ("ndcg_cut_20", "map", "recip_rank", "recall_100"),

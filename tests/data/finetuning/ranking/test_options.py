@@ -18,6 +18,7 @@ FILES = {"topics_file": "t", "documents": "d", "qrels_file": "q"}
         ({"topics_file": "t"}, "--documents must be given"),
         (FILES | {"folds": 2}, "--folds must be at least 3"),
         (FILES | {"bm25_b": 1.1}, "--bm25_b must be in"),
+        (FILES | {"err_max_grade": 33}, "--err_max_grade must be in .1, 20."),
         (FILES | {"unjudged": "one"}, "--unjudged must be one of zero, skip"),
     ],
 )
