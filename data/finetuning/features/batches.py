@@ -119,12 +119,18 @@ def _epoch_order(num_examples: int, seed: int, epoch: int) -> np.ndarray:
     return rng.permutation(num_examples)
 
 
-def window_size(num_examples: int, batch_size: int) -> int:
+def window_size(
+    num_examples: int, batch_size: int, mixture: Mixture | None = None
+) -> int:
     """Batches that are sorted by length together, at most those of an epoch.
 
     Entries of several epochs would put an example next to itself: into one
-    batch, in the place of others that a short training then never sees.
+    batch, in the place of others that a short training then never sees. Of a
+    mixture the set counts that is read through first.
     """
+    if mixture:
+        pairs = zip(mixture.sizes, mixture.counts().tolist(), strict=True)
+        num_examples = min(size * BLOCK // count for size, count in pairs)
     return min(WINDOW, max(1, num_examples // batch_size))
 
 
@@ -148,7 +154,7 @@ def training_batch(
     if not sort_by_length:
         start = step * batch_size
         return endless(start, start + batch_size)
-    count = window_size(len(lengths), batch_size)
+    count = window_size(len(lengths), batch_size, mixture)
     window, offset = divmod(step, count)
     size = count * batch_size
     entries = endless(window * size, (window + 1) * size)

@@ -47,13 +47,25 @@ def test_any_part_of_the_list_is_that_part():
         for step in range(20)
     ]
     np.testing.assert_array_equal(np.concatenate(plain), whole[:160])
-    size = batches.window_size(49, 8)
+    size = batches.window_size(49, 8, mixture)
     sorted_rows = [
         batches.training_batch(lengths, 8, 3, step, True, mixture)
         for step in range(size, 2 * size)
     ]
     window = whole[8 * size : 8 * 2 * size]
     assert sorted(np.concatenate(sorted_rows)) == sorted(window)
+
+
+def test_batches_by_length_repeat_no_example_of_a_small_set():
+    """One with a large weight is read through many times beside the other."""
+    mixture = Mixture((1000, 10), (1.0, 50.0))
+    lengths = np.arange(1010) % 50 + 1
+    rows = [
+        batches.training_batch(lengths, 16, 0, step, True, mixture)
+        for step in range(100)
+    ]
+    # Twice where a batch begins in one round and ends in the next.
+    assert max(np.bincount(row).max() for row in rows) == 2
 
 
 def test_a_share_of_nothing_is_refused():
