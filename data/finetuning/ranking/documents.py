@@ -131,6 +131,12 @@ class _Text(HTMLParser):
         if not self.hidden:
             self.parts.append(data)
 
+    def parse_marked_section(self, i, report=1):
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:  # `<![` and a word that SGML has not
+            return self.parse_bogus_comment(i, report)
+
 
 def html_text(content: str) -> str:
     """Text without tags, scripts and styles; character references decoded."""

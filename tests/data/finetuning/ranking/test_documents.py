@@ -28,6 +28,15 @@ def test_documents_in_every_form(tmp_path):
     assert texts(path, "cranfield") == {"1": "t x"}
 
 
+@pytest.mark.parametrize("mark", ["<![foo]>", "<!['>", "<![ if !IE]>", "<![]>"])
+def test_marked_sections_of_no_kind_are_left_out(tmp_path, mark):
+    """Pages of the web have any; the parser asserts that there is none."""
+    page = f"<DOC><DOCNO>A</DOCNO><p>a</p>{mark}<p>b</p><![if x]>c</DOC>\n"
+    path = put(tmp_path, "d.trec", page)
+    assert texts(path) == {"A": "a b c"}
+    assert documents.html_text(f"a {mark[:-1]}").startswith("a")
+
+
 def test_a_header_is_no_document(tmp_path):
     for header in ("id\ttext\ttitle", "Doc-ID\tcontents", "pid\tpassage"):
         path = put(tmp_path, "d.tsv", f"{header}\na\tx y\tt\n")
