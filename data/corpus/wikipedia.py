@@ -25,6 +25,8 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 _NAMESPACES = ("category", "file", "image", "media")
 # What a template leaves of "Brahui ({{lang|...}})".
 _EMPTY = re.compile(r" ?\([\s,;]*\)")
+# Half of a surrogate pair is no character, as in HTML.
+_HALF = re.compile("[\ud800-\udfff]")
 # Rows of a table that a template begins.
 _ROWS = ("|", "!", "{|")
 
@@ -68,6 +70,7 @@ def plain(code: Any, namespaces: set[str]) -> list[str]:
         ):
             _remove(code, link)
     text = code.strip_code(normalize=True, collapse=True)
+    text = _HALF.sub("\ufffd", text)
     lines = (" ".join(_EMPTY.sub("", x).split()) for x in text.split("\n"))
     return [line for line in lines if line and not line.startswith(_ROWS)]
 

@@ -62,6 +62,8 @@ def test_articles_of_a_real_dump(tmp_path):
         ("{| class=x\n|-\n| a || b\n|}\nc\n| rest\n! rest", ["c"]),
         ("1: [[Star Trek: Picard|P]] [[:Category:A|B]]", ["1: P B"]),
         ("a&lt;!-- b -->c &lt;math>x&lt;/math>d", ["ac d"]),
+        # Half of a surrogate pair, which no file can hold.
+        ("a &amp;#xD83D; b", ["a \ufffd b"]),
         ("", []),
     ],
 )
