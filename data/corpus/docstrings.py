@@ -11,6 +11,8 @@ import re
 import warnings
 from collections.abc import Iterator
 
+from common import encodings
+
 _CODE_LINE = re.compile(r"^\s*(>>>|\.\.\.|\$|\.\. |:\w+.*:|[-=~^*+#|`]{3,})")
 _FIELD_LINE = re.compile(r"^\s*[\w*.\[\]]+\s*(\([^)]*\))?\s*:(\s|$)")
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
@@ -148,6 +150,8 @@ def split_sentences(text: str) -> list[str]:
 def is_prose(sentence: str) -> bool:
     """True for a sentence of words: ends in a stop, mostly letters."""
     if not sentence or sentence[-1] not in ".!?" or not sentence[0].isalnum():
+        return False
+    if encodings.half_pair(sentence):  # a source may name one
         return False
     words = _WORD.findall(sentence)
     if not MIN_WORDS <= len(words) or len(sentence.split()) > MAX_WORDS:

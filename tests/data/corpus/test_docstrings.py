@@ -54,6 +54,15 @@ def test_fragments_tables_and_symbols_are_no_prose():
         assert not docstrings.is_prose(text.strip())
 
 
+def test_half_of_a_surrogate_pair_is_no_prose():
+    """No file can hold it; a source names it by an escape."""
+    source = (
+        b'"""The half \\ud800 is of no use alone. It has a pair of its own."""'
+    )
+    (text,) = docstrings.docstrings_of(source)
+    assert docstrings.clean(text) == ["It has a pair of its own."]
+
+
 def test_docstrings_come_in_file_order_without_importing(tmp_path):
     path = tmp_path / "m.py"
     path.write_text(
