@@ -22,7 +22,8 @@ it is decided at once. `--` marks the flags of `ServerOptions`.
 | writing | an answer above `LARGE_ANSWER`, for the helper | 64 pieces of work | 503 |
 | mistakes (`addresses`) | an answer 4xx after 20 of them, for its turn, 50 a second | 0.5 s | it is sent |
 | client | the server, for a client that reads | `--read_timeout_s` | closed |
-| the end: SIGTERM (`transport.listen`) | the process, for requests that have begun | 0.7 `--timeout_s`; at 0.9 it ends whatever runs | 503 |
+| the end: SIGTERM (`transport.listen`) | the process, for who has connected and not asked | 0.2 s | closed |
+| | the process, for requests that have begun | 0.7 `--timeout_s`; at 0.9 it ends whatever runs | 503 |
 
 One `Scheduler` holds all these bounds and counts; all others ask it.
 """

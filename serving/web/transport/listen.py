@@ -5,10 +5,12 @@ import functools
 import logging
 import os
 import resource
+import select
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import fastapi
@@ -26,6 +28,9 @@ BACKLOG = 2048
 _OTHER_FILES = 128  # that a server opens beside its connections
 _SWITCH_SECONDS = 0.001
 _EACH_TURN = 32  # connections looked at in one turn of the event loop
+# For who has connected when the end comes: a listener that is closed resets them.
+_LAST_SECONDS = 0.2
+_LOOK_SECONDS = 0.002
 
 
 def run(
@@ -46,7 +51,6 @@ def run(
     """
     # Threads that run the model hold Python's lock no longer than that.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    spare_the_collector()
     for name in ("serving", "uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(RateLimit())
     server = make_server(application, at_start)
@@ -62,6 +66,7 @@ def run(
                 server.handle_exit(signal.SIGTERM, frame)
 
             signal.signal(signal.SIGHUP, closed)
+    spare_the_collector()  # takes a while, in which a signal may come
     server.run(sockets=[listener])
     if server.scheduler.working:
         _leave()
@@ -107,14 +112,30 @@ class _Server(uvicorn.Server):
         self.scheduler = scheduler
         self._at_start = at_start
         self._task: asyncio.Task | None = None
+        self._listeners: list[Listener] = []
 
     async def startup(self, sockets=None) -> None:
         """Begins to listen."""
         connections = self.scheduler.connections
-        bounded = [Listener(s, connections) for s in sockets or ()]
-        await super().startup(bounded)
+        self._listeners = [Listener(s, connections) for s in sockets or ()]
+        await super().startup(self._listeners)
         if self._at_start is not None:
             self._task = asyncio.ensure_future(self._at_start())
+
+    async def shutdown(self, sockets=None) -> None:
+        """Ends; who has connected by now is let in and read before."""
+        end = time.monotonic() + _LAST_SECONDS
+        while self._newcomers() and time.monotonic() < end:
+            await asyncio.sleep(_LOOK_SECONDS)
+        await super().shutdown(sockets)
+
+    def _newcomers(self) -> bool:
+        """Whether a connection waits to be let in, or has asked nothing yet."""
+        poll = select.poll()
+        for listener in self._listeners:
+            poll.register(listener, select.POLLIN)
+        connections = self.server_state.connections
+        return bool(poll.poll(0)) or any(c.cycle is None for c in connections)
 
     def handle_exit(self, sig, frame) -> None:
         """SIGTERM or SIGINT."""

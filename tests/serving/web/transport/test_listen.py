@@ -277,3 +277,25 @@ def test_the_first_signal_sets_the_time_of_the_end(monkeypatch):
         server.handle_exit(signal.SIGTERM, None)
         assert server.scheduler.draining and server.should_exit
     assert timers == [(9.0, listen._leave, True)]
+
+
+def test_who_has_connected_when_the_end_comes_is_answered():
+    """A closed listener would reset those that it has not let in."""
+    application = fastapi.FastAPI()
+    application.state.scheduler = Scheduler(ServerOptions(timeout_s=10.0))
+    application.get("/")(lambda: "here")
+    server = listen.make_server(application)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+    port = listener.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(port)) for _ in range(40)]
+        silent = stack.enter_context(connect(port))
+        for client in clients:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.should_exit = True  # as after an early signal
+        start = time.monotonic()
+        server.run(sockets=[listener])
+        assert time.monotonic() - start < 5.0
+        assert silent.recv(10) == b""
+        for client in clients:
+            assert read_all(client).startswith("HTTP/1.1 200")
