@@ -73,31 +73,34 @@ def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
     vectors, ranked = clients.gives_vectors(about), clients.ranks(about)
     of_vectors = schema.embeddings_body(about, options)
     of_ranks = schema.rerank_body(options)
-    for path, call, taken, shown in (
+    named = (404,)  # the body or the path names the model
+    for path, call, taken, shown, codes in (
         *(
-            (_MODEL + v + ":predict", server.predict, body, 1)
+            (_MODEL + v + ":predict", server.predict, body, True, named)
             for v in _VERSIONS
         ),
-        ("/answer", server.friendly, body, True),
-        (wire.EMBEDDINGS, server.embeddings, of_vectors, vectors),
-        (wire.RERANK, server.rerank, of_ranks, ranked),
+        ("/answer", server.friendly, body, True, ()),
+        (wire.EMBEDDINGS, server.embeddings, of_vectors, vectors, named),
+        (wire.RERANK, server.rerank, of_ranks, ranked, ()),
     ):
         router.add_api_route(
             path,
             call,
             methods=["POST"],
             openapi_extra=taken,
-            responses=schema.responses(400, 404, 408, 413, 503, 504),
+            responses=schema.responses(path, 400, *codes, 408, 413, 503, 504),
             route_class_override=_Plain,
-            include_in_schema=bool(shown),
+            include_in_schema=shown,
         )
-    missing, busy = schema.responses(404), schema.responses(503)
+    missing, busy = schema.responses("", 404), schema.responses("", 503)
     for version in _VERSIONS:
-        path = _MODEL + version
-        router.add_api_route(
-            path + "/metadata", server.metadata, responses=missing
-        )
-        router.add_api_route(path, server.status, responses=missing)
+        for end, call in (("/metadata", server.metadata), ("", server.status)):
+            router.add_api_route(
+                _MODEL + version + end,
+                call,
+                responses=missing,
+                route_class_override=_Plain,
+            )
     router.add_api_route(wire.MODELS, server.models)
     router.add_api_route("/healthz", server.alive, responses=busy)
     router.add_api_route("/readyz", server.ready, responses=busy)
@@ -177,8 +180,15 @@ class _Server:
         """The same question; probabilities by class, padding left out."""
         return await self._answer(request, self._friendly)
 
-    async def status(self, name: str, version: str = "", label: str = ""):
+    async def status(
+        self,
+        request: fastapi.Request,
+        name: str,
+        version: str = "",
+        label: str = "",
+    ):
         """Whether the model can be asked."""
+        del request
         self._check(self.model, name, version, label)
         entry = {
             "version": str(self.model.version),
@@ -187,8 +197,15 @@ class _Server:
         }
         return _indented({"model_version_status": [entry]})
 
-    async def metadata(self, name: str, version: str = "", label: str = ""):
+    async def metadata(
+        self,
+        request: fastapi.Request,
+        name: str,
+        version: str = "",
+        label: str = "",
+    ):
         """The SavedModel's signatures."""
+        del request
         self._check(self.model, name, version, label)
         spec = {
             "name": name,

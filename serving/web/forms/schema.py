@@ -5,35 +5,57 @@ from collections.abc import Callable, Collection
 import fastapi
 
 from serving.options import ServerOptions
-from serving.web.forms import clients, inputs
+from serving.web.forms import clients, inputs, wire
 from serving.web.forms.requests import RAW
 
 # No NUL, and something else than white space.
 _TEXT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 _EMPTY_PATTERN = r"^[^\u0000]*$"  # white space will do
 
-ERROR_SCHEMA = {
-    "type": "object",
-    "properties": {"error": {"type": "string"}},
-    "required": ["error"],
+# Of errors: by path where `wire.error` writes another form than ":predict"'s.
+_STRING = {"type": "string"}
+_OPENAI_ERROR = {
+    "error": {
+        "type": "object",
+        "properties": {
+            "message": _STRING,
+            "type": _STRING,
+            "param": {"type": ["string", "null"]},
+            "code": {"type": ["string", "null"]},
+        },
+        "required": ["message", "type", "param", "code"],
+    }
+}
+_ERRORS = {
+    wire.EMBEDDINGS: _OPENAI_ERROR,
+    wire.MODELS: _OPENAI_ERROR,
+    wire.RERANK: {"error": _STRING, "error_type": _STRING},
+}
+_MEANINGS = {
+    400: "The request is wrong; the line says where.",
+    401: "No known API key.",
+    403: "The Host header, or the page that sends this, is not allowed.",
+    404: "No such model.",
+    408: "The body came too slowly.",
+    413: "The body, or a text that is not to be cut, is too large.",
+    429: "Too many requests of this address; Retry-After says when to ask.",
+    503: "Busy, ending, or too many requests are waiting.",
+    504: "The answer took too long.",
 }
 
 
-def responses(*codes: int) -> dict:
-    """Documented error answers."""
-    meanings = {
-        400: "The request is wrong; the line says where.",
-        401: "No known API key.",
-        404: "No such model.",
-        408: "The body came too slowly.",
-        413: "The body is too large.",
-        503: "Busy, ending, or too many requests are waiting.",
-        504: "The answer took too long.",
+def responses(path: str, *codes: int) -> dict:
+    """Documented error answers of a path."""
+    members = _ERRORS.get(path, {"error": _STRING})
+    schema = {
+        "type": "object",
+        "properties": members,
+        "required": list(members),
     }
     return {
         code: {
-            "description": meanings[code],
-            "content": {"application/json": {"schema": ERROR_SCHEMA}},
+            "description": _MEANINGS[code],
+            "content": {"application/json": {"schema": schema}},
         }
         for code in codes
     }
@@ -57,19 +79,37 @@ def finish(
             app.version, app.openapi_schema = str(model.version), None
         document = make()
         body = predict_body(model.description, options)
+        document.pop("components", None)  # of the 422
+        everywhere = (403, 429) if options.max_requests_per_address else (403,)
         for name, path in document["paths"].items():
             if name.endswith((":predict", "/answer")):
                 path["post"] |= body
             for call in path.values():
                 call["responses"].pop("422", None)
-                for parameter in call.get("parameters", []):
-                    if parameter["name"] == "name":
-                        parameter["schema"]["enum"] = [options.model_name]
+                _add_answers(call, name, everywhere)
+                _name_the_model(call, options.model_name)
         if options.api_keys_file:
             _add_keys(document, open_paths)
         return document
 
     app.openapi = openapi
+
+
+def _add_answers(call: dict, path: str, codes: Collection[int]) -> None:
+    """Documents what the server may answer before the application."""
+    more = responses(path, *codes)
+    call["responses"] |= {str(code): more[code] for code in codes}
+
+
+def _name_the_model(call: dict, name: str) -> None:
+    """Leaves the parameters of the path: handlers read no query."""
+    if "parameters" not in call:
+        return
+    kept = [p for p in call["parameters"] if p["in"] == "path"]
+    for parameter in kept:
+        if parameter["name"] == "name":
+            parameter["schema"]["enum"] = [name]
+    call["parameters"] = kept
 
 
 def _add_keys(described: dict, open_paths: Collection[str]) -> None:
@@ -84,7 +124,7 @@ def _add_keys(described: dict, open_paths: Collection[str]) -> None:
             if path in open_paths:
                 call["security"] = []
             else:
-                call["responses"] |= {"401": responses(401)[401]}
+                _add_answers(call, path, (401,))
 
 
 def predict_body(description: dict, limit: ServerOptions) -> dict:

@@ -119,6 +119,9 @@ def test_other_errors(client, caplog):
 def test_status_metadata_health_metrics_and_page(client):
     status = client.get("/v1/models/xlnet").json()["model_version_status"]
     assert status[0]["state"] == "AVAILABLE" and status[0]["version"] == "7"
+    for path in ("/v1/models/xlnet", "/v1/models/xlnet/metadata"):
+        asked = client.get(path + "?version=99&label=other")  # as :predict
+        assert asked.status_code == 200 and asked.json()
     about = client.get("/about").json()
     assert about["description"]["labels"] == ["short", "long"]
     assert client.get("/healthz").json() == {"status": "ok"}

@@ -36,9 +36,11 @@ def test_openapi_names_the_errors(described):
     assert set(predict["responses"]) == {
         "200",
         "400",
+        "403",
         "404",
         "408",
         "413",
+        "429",
         "503",
         "504",
     }
@@ -49,16 +51,59 @@ def test_openapi_names_the_errors(described):
 def test_openapi_promises_no_answer_that_never_comes(described):
     """FastAPI's own 422; a name is that of the model that is served."""
     names = []
+    assert "components" not in described
+    assert "404" not in described["paths"]["/answer"]["post"]["responses"]
     for calls in described["paths"].values():
         for call in calls.values():
             assert "422" not in call["responses"]
+            places = [p["in"] for p in call.get("parameters", ())]
+            assert set(places) <= {"path"}  # no query is read
             names += [
                 parameter["schema"]["enum"]
                 for parameter in call.get("parameters", ())
                 if parameter["name"] == "name"
             ]
     assert names and all(name == ["xlnet"] for name in names)
-    assert "securitySchemes" not in described.get("components", {})
+
+
+class Embedder(FakeModel):
+    """It answers all calls, in whatever form."""
+
+    vector = {"dtype": "float32", "shape": [None, 3]}
+    description = {
+        "labels": [],
+        "signatures": {
+            "serving_default": {
+                "inputs": {"text": TEXT},
+                "outputs": {"embedding": vector},
+            }
+        },
+    }
+
+
+def test_every_path_describes_the_form_of_its_errors():
+    options = ServerOptions(max_requests_per_address=0, allowed_hosts=("a.b",))
+    with testclient.TestClient(
+        build_app(Embedder(), options), base_url="http://a.b"
+    ) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+        assert {"/rerank", "/v1/embeddings", "/v1/models"} < set(paths)
+        for path, calls in paths.items():
+            for method, call in calls.items():
+                assert "429" not in call["responses"]  # it never comes
+                told = call["responses"]["403"]["content"]
+                members = told["application/json"]["schema"]["properties"]
+                asked = path.format(name="xlnet", version="7", label="l")
+                headers = {"Host": "elsewhere.org"}
+                found = client.request(method, asked, headers=headers)
+                assert found.status_code == 403
+                found = found.json()
+                assert set(found) == set(members), path
+                inner = members["error"].get("properties", {})
+                if inner:
+                    assert set(found["error"]) == set(inner), path
+                else:
+                    assert isinstance(found["error"], str), path
 
 
 @pytest.mark.parametrize(
