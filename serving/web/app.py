@@ -74,6 +74,7 @@ def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
     of_vectors = schema.embeddings_body(about, options)
     of_ranks = schema.rerank_body(options)
     named = (404,)  # the body or the path names the model
+    of_bodies = (400, 408, 413, 415)
     for path, call, taken, shown, codes in (
         *(
             (_MODEL + v + ":predict", server.predict, body, True, named)
@@ -88,7 +89,7 @@ def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
             call,
             methods=["POST"],
             openapi_extra=taken,
-            responses=schema.responses(path, 400, *codes, 408, 413, 503, 504),
+            responses=schema.responses(path, *codes, *of_bodies, 503, 504),
             route_class_override=_Plain,
             include_in_schema=shown,
         )
@@ -338,7 +339,7 @@ async def _refused(request, error: Refused):
     headers = {}
     if error.status == 405:
         headers["Allow"] = "POST"
-    if error.status in (408, 413):  # the rest of the body is not read
+    if error.status in (408, 413, 415):  # the body is not read to its end
         headers["Connection"] = "close"
     return refusal(error.status, error.message, request.url.path, headers)
 

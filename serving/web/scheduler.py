@@ -10,7 +10,7 @@ it is decided at once. `--` marks the flags of `ServerOptions`.
 | | nobody | bytes, lines, URL, chunks, forms of HTTP | 400, 414, 431, 505, closed |
 | rate (`addresses`) | nobody | `--max_requests_per_address` | 429, closed |
 | door (`transport.guard`, `.access`) | nobody | Host and Origin; a key | 403, 401, closed |
-| body | the server, for its bytes | `--read_timeout_s`; `--max_body_bytes` | 408, 413, closed |
+| body | the server, for its bytes | `--read_timeout_s`; `--max_body_bytes`; none that is packed | 408, 413, 415, closed |
 | answer | the client, for all that follows down to "writing" | `--timeout_s` | 504; a run that nobody waits for any more is stopped |
 | reading | a body above `LARGE_BODY`, for the helper (`workers`) | 64 pieces of work | 503 |
 | values (`forms`, `cost`) | nobody | `--max_chars`, `--max_instances`, `--max_tokens`, `--max_cost` | 400 |
@@ -148,7 +148,14 @@ class Scheduler:
             self.metrics.seconds.observe(time.perf_counter() - start)
 
     async def body(self, http: fastapi.Request) -> bytes:
-        """The whole body; Refused with 408 or 413."""
+        """The whole body; Refused with 408, 413 or 415."""
+        packed = http.headers.get("content-encoding", "identity")
+        if packed.lower() != "identity":
+            raise Refused(
+                415,
+                "wanted a body without Content-Encoding, found "
+                f"{packed[:40]!r}; send plain JSON",
+            )
         limit = self.options.max_body_bytes
         message = f"the body is larger than {limit} bytes"
         length = http.headers.get("content-length", "0")

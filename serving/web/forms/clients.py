@@ -68,7 +68,8 @@ def parse_embeddings(
         )
     known = ("input", "model", "encoding_format", "dimensions", "user")
     _check_members(value, known, ("input", "model"))
-    form = value.get("encoding_format") or "float"
+    form = value.get("encoding_format")
+    form = "float" if form is None else form
     if form not in ("float", "base64"):
         raise UserError(
             f'encoding_format: wanted "float" or "base64", found {_shown(form)}'

@@ -38,6 +38,7 @@ _MEANINGS = {
     404: "No such model.",
     408: "The body came too slowly.",
     413: "The body, or a text that is not to be cut, is too large.",
+    415: "The body has a Content-Encoding.",
     429: "Too many requests of this address; Retry-After says when to ask.",
     503: "Busy, ending, or too many requests are waiting.",
     504: "The answer took too long.",

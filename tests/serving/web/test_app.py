@@ -99,6 +99,14 @@ def test_other_errors(client, caplog):
         yield from [b"x" * 1000] * 5
 
     assert client.post(PREDICT, content=chunks()).status_code == 413
+    for name, status in (("gzip", 415), ("br", 415), ("Identity", 200)):
+        packed = client.post(
+            PREDICT,
+            content=b'{"instances": ["a"]}',
+            headers={"Content-Encoding": name},
+        )
+        assert packed.status_code == status, packed.text
+        assert status == 200 or f"'{name}'" in packed.json()["error"]
     assert client.post("/v1/models/y:predict", json={}).status_code == 404
     assert client.get("/v1/models/y").status_code == 404
     for answer, status in (

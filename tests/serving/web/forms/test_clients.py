@@ -197,6 +197,8 @@ def test_what_was_cut_says_so(vectors):
         ({"input": [[]]}, "input", "empty"),
         ({"input": [True]}, "input", "wanted a string"),
         ({"encoding_format": "int8"}, "encoding_format", "base64"),
+        ({"encoding_format": []}, "encoding_format", "base64"),
+        ({"encoding_format": False}, "encoding_format", "base64"),
         ({"dimensions": 2}, "dimensions", "wanted 3"),
         ({"dimensions": "3"}, "dimensions", "wanted 3"),
         ({"model": 3}, "model", "a name"),

@@ -40,6 +40,7 @@ def test_openapi_names_the_errors(described):
         "404",
         "408",
         "413",
+        "415",
         "429",
         "503",
         "504",
