@@ -10,6 +10,7 @@ machine alone unless --host says otherwise; --api_keys_file lets in those who
 have a key, --ssl_certfile encrypts.
 """
 
+import errno
 import socket
 import sys
 
@@ -107,9 +108,11 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _unusable(host: str, port: int, e: OSError) -> UserError:
+    of_port = e.errno in (errno.EADDRINUSE, errno.EACCES)
+    wanted = "port" if of_port else "host, an address of this machine"
     return UserError(
         f"--host={host} --port={port} cannot be used: {e.strerror}; give "
-        "another --port"
+        f"another --{wanted}"
     )
 
 

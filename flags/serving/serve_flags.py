@@ -4,6 +4,7 @@ import socket
 
 from absl import flags
 
+from common.checks import require
 from flags import flag_values
 from serving.options import ServerOptions
 
@@ -35,6 +36,11 @@ def is_loopback(host: str) -> bool:
 
 def from_flags() -> tuple[ServerOptions, str, str, int]:
     """(ServerOptions, saved_model_dir, host, port)."""
+    require(  # the system would take it for all addresses
+        FLAGS.host,
+        "--host is empty: give an address, 127.0.0.1 for this machine alone, "
+        "0.0.0.0 for all",
+    )
     hosts = tuple(FLAGS.allowed_hosts)
     if not hosts:
         hosts = _LOOPBACK

@@ -135,6 +135,12 @@ def test_a_taken_port_costs_no_loading(command):
     assert not command.models and not command.served
 
 
+def test_a_host_of_elsewhere_is_named():
+    """Another port would not help: 192.0.2.0/24 is nobody's (RFC 5737)."""
+    with pytest.raises(UserError, match="give another --host, an address of"):
+        serve._bind("192.0.2.1", 0)
+
+
 def test_bad_keys_cost_neither_a_port_nor_loading(
     command, monkeypatch, tmp_path
 ):

@@ -5,6 +5,7 @@ import socket
 import pytest
 from absl import flags
 
+from common.errors import UserError
 from flags.serving import serve_flags
 from serving import serve
 from serving.options import ServerOptions
@@ -44,3 +45,9 @@ def test_an_open_server_is_one_line_of_warning(capsys):
     serve.warn_of_strangers("0.0.0.0", ServerOptions())
     (line,) = capsys.readouterr().err.splitlines()
     assert "--host=0.0.0.0" in line and "--api_keys_file" in line
+
+
+def test_an_empty_host_is_not_taken_for_all_addresses(parse):
+    """`--host="$HOST"` without HOST."""
+    with pytest.raises(UserError, match="--host is empty"):
+        parse("--host=")
