@@ -62,36 +62,27 @@ def build_app(
         Guard, scheduler=scheduler, hosts=hosts, keys=server.keys
     )
     app.state.name = options.model_name
-    app.include_router(_routes(server, model.description, options))
+    app.include_router(_routes(server))
     schema.finish(app, lambda: server.model, options, OPEN_PATHS)
     return app
 
 
-def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
+def _routes(server: "_Server") -> fastapi.APIRouter:
     router = fastapi.APIRouter()
-    body = schema.predict_body(about, options)
-    vectors, ranked = clients.gives_vectors(about), clients.ranks(about)
-    of_vectors = schema.embeddings_body(about, options)
-    of_ranks = schema.rerank_body(options)
     named = (404,)  # the body or the path names the model
     of_bodies = (400, 408, 413, 415)
-    for path, call, taken, shown, codes in (
-        *(
-            (_MODEL + v + ":predict", server.predict, body, True, named)
-            for v in _VERSIONS
-        ),
-        ("/answer", server.friendly, body, True, ()),
-        (wire.EMBEDDINGS, server.embeddings, of_vectors, vectors, named),
-        (wire.RERANK, server.rerank, of_ranks, ranked, ()),
+    for path, call, codes in (
+        *((_MODEL + v + ":predict", server.predict, named) for v in _VERSIONS),
+        ("/answer", server.friendly, ()),
+        (wire.EMBEDDINGS, server.embeddings, named),
+        (wire.RERANK, server.rerank, ()),
     ):
         router.add_api_route(
             path,
             call,
             methods=["POST"],
-            openapi_extra=taken,
             responses=schema.responses(path, *codes, *of_bodies, 503, 504),
             route_class_override=_Plain,
-            include_in_schema=shown,
         )
     missing, busy = schema.responses("", 404), schema.responses("", 503)
     for version in _VERSIONS:

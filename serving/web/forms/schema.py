@@ -1,6 +1,6 @@
 """The OpenAPI description of the server, from a model's `signature.json`."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import fastapi
 
@@ -70,7 +70,7 @@ def finish(
 ) -> None:
     """Makes `/openapi.json` that of the version that is served now.
 
-    Bodies are checked here, so no call ever answers FastAPI's 422.
+    It has the calls that this version answers. Bodies are checked here, so no call ever answers FastAPI's 422.
     """
     make = app.openapi
 
@@ -79,11 +79,15 @@ def finish(
         if app.version != str(model.version):
             app.version, app.openapi_schema = str(model.version), None
         document = make()
-        body = predict_body(model.description, options)
+        bodies = _bodies(model.description, options)
         document.pop("components", None)  # of the 422
         everywhere = (403, 429) if options.max_requests_per_address else (403,)
-        for name, path in document["paths"].items():
-            if name.endswith((":predict", "/answer")):
+        for name, path in list(document["paths"].items()):
+            if "post" in path:
+                body = bodies.get(name.rpartition(":")[2])
+                if body is None:
+                    del document["paths"][name]
+                    continue
                 path["post"] |= body
             for call in path.values():
                 call["responses"].pop("422", None)
@@ -94,6 +98,17 @@ def finish(
         return document
 
     app.openapi = openapi
+
+
+def _bodies(about: Mapping, options: ServerOptions) -> dict[str, dict]:
+    """What calls take, by the end of their paths; of those that are answered."""
+    predict = predict_body(about, options)
+    bodies = {"predict": predict, "/answer": predict}
+    if clients.gives_vectors(about):
+        bodies[wire.EMBEDDINGS] = embeddings_body(about, options)
+    if clients.ranks(about):
+        bodies[wire.RERANK] = rerank_body(options)
+    return bodies
 
 
 def _add_answers(call: dict, path: str, codes: Collection[int]) -> None:

@@ -176,7 +176,10 @@ def test_the_openapi_description_is_of_the_version_that_is_served(
         newer = models.load(path)
         spec = {"dtype": "string", "shape": [None]}
         pair = {"inputs": {"text_a": spec, "text_b": spec}, "outputs": {}}
-        newer.description = {"signatures": {"serving_default": pair}}
+        newer.description = {
+            "head": "regression",
+            "signatures": {"serving_default": pair},
+        }
         return newer
 
     with testclient.TestClient(build_app(model, options, load)) as client:
@@ -191,9 +194,10 @@ def test_the_openapi_description_is_of_the_version_that_is_served(
             content = call["requestBody"]["content"]["application/json"]
             rows = content["schema"]["properties"]["instances"]["items"]
             row = rows["anyOf"][0] if "anyOf" in rows else rows
-            return found["info"]["version"], row["required"]
+            ranks = "/rerank" in found["paths"]
+            return found["info"]["version"], row["required"], ranks
 
-        assert described() == ("1", ["text"])
+        assert described() == ("1", ["text"], False)
         write_version(tmp_path, 2)
         wait(lambda: served(client) == "2")
-        assert described() == ("2", ["text_a", "text_b"])
+        assert described() == described() == ("2", ["text_a", "text_b"], True)
