@@ -1,9 +1,11 @@
 """Exports: layout, a stranger's reload, equal answers, errors, commands."""
 
 import dataclasses
+import fnmatch
 import json
 import os
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -159,9 +161,20 @@ def test_every_head_reloads_in_a_process_without_our_code(
     labels = LABELS if "class" in head or "label" in head else ()
     spec = make_spec(head, labels, max_query_length=8)
     folder = export_model(str(tmp_path), model, spec, spiece_model)
-    outputs = SavedModel(folder)
-    outputs.warm_up()
+    loaded = SavedModel(folder)
+    loaded.warm_up()
     assert os.listdir(tmp_path) == ["1"]
+    named = outputs_in_the_guide(head)
+    for name in loaded.description["signatures"]["serving_default"]["outputs"]:
+        assert any(fnmatch.fnmatch(name, one) for one in named), name
+
+
+def outputs_in_the_guide(head):
+    """What the table of signatures says that a head gives."""
+    page = pathlib.Path(__file__).parents[3] / "docs/guides/serving.md"
+    table = page.read_text().split("### Signatures")[1]
+    (row,) = re.findall(rf"^\| {head} .*", table.split("###")[0], re.MULTILINE)
+    return re.findall(r"`([\w*]+)`", row.split("|")[3])
 
 
 @pytest.mark.slow
