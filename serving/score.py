@@ -40,6 +40,7 @@ def main() -> None:
     """The command."""
     from serving.exported import limits
     from serving.generation.causal import is_causal
+    from serving.generation.scored_lines import perplexity
 
     options = flag_values.build(ScoreOptions)
     model_options = flag_values.build(ModelOptions)
@@ -59,9 +60,7 @@ def main() -> None:
             "order": options.order,
             "log_probs": [round(t, 5) for t in totals.tolist()],
             "mean_log_prob": round(float(np.mean(totals)), 5),
-            "perplexity": float(np.exp(-np.mean(totals) / scored))
-            if scored
-            else None,
+            "perplexity": perplexity(float(np.mean(totals)), scored),
         }
         if options.per_token:
             means = scored_text.log_probs.mean(0, dtype=np.float64)

@@ -62,9 +62,17 @@ def score_lines(
                 "log_prob": round(total, 5),
                 "num_tokens": len(ids),
                 "num_scored": count,
-                "perplexity": math.exp(-total / count) if count else None,
+                "perplexity": perplexity(total, count),
                 "first_token_scored": first,
                 "line_end_scored": has_end,
             }
         )
     return scored_rows
+
+
+def perplexity(log_prob: float, count: int) -> float | None:
+    """Of `count` tokens with a sum of log-probabilities; None = no token.
+
+    At most exp(700): JSON has no infinity.
+    """
+    return math.exp(min(-log_prob / count, 700.0)) if count else None

@@ -1,5 +1,8 @@
 """A line of the file, an answer: numbers, blank lines, ends, marks."""
 
+import math
+
+import numpy as np
 import pytest
 
 from common.errors import UserError
@@ -55,6 +58,19 @@ def test_two_rules_for_the_end_of_a_line(line_end, words, open_blank):
         assert not part["line_end_scored"]
     assert opened[1]["num_scored"] == 0 and opened[1]["perplexity"] is None
     assert closed[1]["tokens"] == open_blank
+
+
+def test_a_text_that_is_all_but_impossible_has_a_perplexity():
+    """exp overflows above 709.78 nats per token, and JSON has no infinity."""
+    words = SymbolVocabulary("word", ["<eos>", "a", "<unk>"], "eos")
+
+    class Scorer:
+        def score(self, rows):
+            return [np.full(len(row) - 1, -800.0, np.float32) for row in rows]
+
+    (found,) = score_lines(words, Scorer(), ["a a"])
+    assert found["num_scored"] == 3
+    assert found["perplexity"] == pytest.approx(math.exp(700.0))
 
 
 def test_a_character_model_sees_no_carriage_return(tmp_path):
