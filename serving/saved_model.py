@@ -273,6 +273,10 @@ _MEMBERS = {
     "precision|": str,
     "unit|": str,
     "sizes|": dict,
+    "data_options|": dict,
+    "weights|": dict,
+    "type_vocab_size|": int,
+    "max_position_embeddings|": int,
     "spiece_sha256|": str,
 }
 
