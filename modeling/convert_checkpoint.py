@@ -5,6 +5,7 @@ import functools
 
 from common.contract import task_spec
 from common.heads import ENCODER
+from common.vocabularies import joined_texts, vocabulary
 from data.text.released import hf_folder
 from flags import app, flag_values
 from modeling.command_options import ConvertOptions
@@ -41,7 +42,8 @@ def convert(options: ConvertOptions) -> list[str]:
             task=spec.head,
             head_options=spec.head_options,
         )
-    write = functools.partial(write_text, longest=longest)
+    layout = spec.data_options.get("layout", "") if spec else ""
+    write = functools.partial(write_text, longest=longest, layout=layout)
     return conversion.convert(
         options, write, functools.partial(write_task, spec)
     )
@@ -55,13 +57,25 @@ def write_task(spec: task_spec.TaskSpec | None, folder: str, head: str) -> None:
         spec.write(folder)
 
 
-def write_text(folder, config, head, longest: int | None = None):
-    """A `conversion.TextWriter`; `longest` rows, None = as it has places."""
+def write_text(
+    folder, config, head, longest: int | None = None, layout: str = ""
+):
+    """A `conversion.TextWriter`.
+
+    Of `longest` rows, None = as it has places. Their `layout` is a task's, "" =
+    as the vocabulary says.
+    """
     kinds = getattr(config, "type_vocab_size", None)
     places = getattr(config, "max_position_embeddings", None)
+    path = vocabulary.find(folder)
+    if not layout:
+        layout = spec_of(config.model_type).capabilities.layout
+        if path:
+            read = vocabulary.read(path)
+            layout = joined_texts.layout_of(read, layout, kinds)
     symbols, lines = hf_folder.write(
         folder,
-        spec_of(config.model_type).capabilities.layout,
+        layout,
         token_types=config.model_type == "xlnet" or bool(kinds),
         max_length=longest or places,
         reads_mask=head == "pretraining",

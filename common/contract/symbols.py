@@ -7,6 +7,8 @@ are always read from the file (`data.text.tokenizer`) and travel as `SymbolIds`.
 
 import dataclasses
 
+from common.vocabularies import frames
+
 UNK = "<unk>"
 BOS = "<s>"
 EOS = "</s>"
@@ -32,7 +34,9 @@ TRAINED_LAYOUT = {
 
 # Orders of a row, as `modeling.encoders.contract.Capabilities.layout` has them:
 # A SEP B SEP CLS padded on the left, CLS A SEP B SEP padded on the right.
-CLS_LAST, CLS_FIRST = LAYOUTS = ("cls_last", "cls_first")
+CLS_LAST, CLS_FIRST = "cls_last", "cls_first"
+# Released tokenizers join two texts in other ways, too.
+LAYOUTS = (CLS_LAST, *frames.layouts(CLS_FIRST))
 
 # Segment ids. Only "same segment or not" enters the model (relative segment
 # encoding, XLNet paper section 2.5), memory counts as segment 0.
@@ -68,3 +72,24 @@ class SymbolIds:
     def never_written(self) -> frozenset[int]:
         """Ids that never go on a text: symbols but `<eod>` and `<eop>`."""
         return self.never_filled() - {self.eod, self.eop}
+
+
+def is_cls_first(layout: str) -> bool:
+    """Whether rows of a layout begin with CLS."""
+    return layout.startswith(CLS_FIRST)
+
+
+def has_one_segment(layout: str) -> bool:
+    """Whether all texts of a row are of segment A."""
+    return frames.joint_of(layout, CLS_FIRST)[1]
+
+
+def between(layout: str, ids: SymbolIds) -> tuple[int, ...]:
+    """Ids that stand between two texts."""
+    names, _ = frames.joint_of(layout, CLS_FIRST)
+    return tuple(getattr(ids, name) for name in names)
+
+
+def row_symbols(layout: str, texts: int = 2) -> int:
+    """How many symbols a row of 1 or more texts has."""
+    return 2 + len(frames.joint_of(layout, CLS_FIRST)[0]) * (texts - 1)

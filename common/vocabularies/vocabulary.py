@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from common import files
@@ -53,6 +54,8 @@ class Vocabulary:
     sha256: str
     recorded: TextSettings | None  # the stored text settings; None = nowhere
     source: str  # where they are stored: "in the file", a file's name, or ""
+    # of released files `tokenizer_config.json` with the older ones beside it
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def resolve(
         self, said: TextChoice | TextSettings | None = None
@@ -147,7 +150,7 @@ def read(path: str) -> Vocabulary:
         merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
         content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()
-        return Vocabulary(path, content, digest, None, "")
+        return Vocabulary(path, content, digest, None, "", config)
     settings_files = [
         (settings, source)
         for settings, source in (

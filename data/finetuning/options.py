@@ -3,7 +3,7 @@
 import dataclasses
 
 from common.checks import FIELD, distinct, one_of, require, weights
-from common.contract.symbols import CLS_LAST, LAYOUTS
+from common.contract.symbols import CLS_LAST, LAYOUTS, row_symbols
 from common.errors import UserError
 from common.settings import (
     DATA,
@@ -289,15 +289,17 @@ class SquadDataOptions(DataOptions):
         return [path for path in self.train_file.split(",") if path]
 
 
-def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:
+def require_paragraph_room(
+    max_seq_length: int, max_query_length: int, layout: str = CLS_LAST
+) -> None:
     """Raises UserError where the longest question fills a window alone."""
-    # Beside both there are two <sep> and a <cls>.
-    if max_seq_length - max_query_length - 3 < 1:
+    beside = row_symbols(layout)
+    if max_seq_length - max_query_length - beside < 1:
         raise UserError(
             f"a window of {max_seq_length} tokens (max_seq_length) leaves no "
             f"room for the paragraph beside a question of {max_query_length} "
-            "(max_query_length) and 3 special tokens: make windows longer or "
-            "questions shorter"
+            f"(max_query_length) and {beside} special tokens: make windows "
+            "longer or questions shorter"
         )
 
 

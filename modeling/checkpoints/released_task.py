@@ -9,7 +9,8 @@ from typing import Any
 
 from common import files, heads
 from common.errors import UserError
-from common.vocabularies import vocabulary
+from common.references import resolve
+from common.vocabularies import joined_texts, vocabulary
 from common.vocabularies.text_settings import TextSettings
 from common.weights import hub
 from modeling.checkpoints import hf, hf_files
@@ -59,7 +60,7 @@ def fields(folder: str) -> dict[str, Any] | None:
             "use_proj": theirs.get("summary_use_proj", True) is not False,
             "pooling": "masked",
         } | _pooling(theirs, folder, head)
-    text, digest = _vocabulary(folder)
+    text, digest, layout = _vocabulary(folder, theirs)
     longest = theirs.get("max_position_embeddings")
     return {
         "task_name": _TASKS.get(head, "released"),
@@ -71,7 +72,7 @@ def fields(folder: str) -> dict[str, Any] | None:
         "text": text,
         "spiece_sha256": digest,
         "head_options": options,
-        "data_options": {"layout": able.layout, "released": True},
+        "data_options": {"layout": layout, "released": True},
     }
 
 
@@ -161,10 +162,17 @@ def _pooling(theirs: dict[str, Any], folder: str, head: str) -> dict[str, Any]:
     return hf.head_options(folder, "classification")
 
 
-def _vocabulary(folder: str) -> tuple[TextSettings, str]:
-    """Its text settings and digest; "" where a folder has none."""
-    path = vocabulary.find(folder)
+def _vocabulary(
+    folder: str, theirs: dict[str, Any]
+) -> tuple[TextSettings, str, str]:
+    """Its text settings, digest and layout; "" = it has no such file."""
+    spec = spec_of(theirs["model_type"])
+    layout, path = spec.capabilities.layout, vocabulary.find(folder)
     if path is None:
-        return TextSettings(), ""
+        return TextSettings(), "", layout
     symbols = vocabulary.read(path)
-    return vocabulary.settle(symbols, None, folder), symbols.sha256
+    usual = getattr(resolve(spec.config), "type_vocab_size", None)
+    layout = joined_texts.layout_of(
+        symbols, layout, theirs.get("type_vocab_size", usual)
+    )
+    return vocabulary.settle(symbols, None, folder), symbols.sha256, layout

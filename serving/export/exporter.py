@@ -24,6 +24,7 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from common import files, locks
+from common.contract.symbols import row_symbols
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.heads import get
@@ -44,6 +45,7 @@ from serving.signatures.sequence import (
     TOKENIZE,
     Context,
     Signature,
+    layout_of,
     row_length,
 )
 
@@ -198,7 +200,7 @@ def _check_room(spec: TaskSpec) -> None:
         texts = 2  # the passage; the question with an option
     elif spec.head == "ranking" and "passage_stride" in data:
         texts, beside = 2, data["max_query_length"]
-    least = texts + 2 + beside  # a <sep> of each, <cls>, a piece
+    least = row_symbols(layout_of(spec), texts) + 1 + beside  # 1: a piece
     if row_length(spec) < least:
         query = f" (max_query_length: {beside})" if beside else ""
         raise UserError(

@@ -66,8 +66,8 @@ def join_segments(
 ) -> Features:
     """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
 
-    With `layout` "cls_first" `CLS A SEP B SEP ...`, padded on the right. Parts
-    are int32 [B, (pieces)] per segment, `pad_to` is T (None = the longest row).
+    With CLS first `CLS A SEP B SEP ...`, padded on the right; `layout` is one of
+    `common.contract.symbols.LAYOUTS`. Parts are int32 [B, (pieces)] per segment, `pad_to` is T (None = the longest row).
     With `keep_blank` an empty segment after the first keeps its SEP; else see
     `data.finetuning.features.pair_features.without_blank`.
     """
@@ -79,22 +79,26 @@ def join_segments(
         there = tf.concat(
             [there[:, :1], tf.cast(lengths[:, 1:] > 0, tf.int32)], 1
         )
-    room = max_length - 1 - tf.reduce_sum(there, 1, keepdims=True)
+    # Two texts have these symbols between them, the last one has SEP behind it.
+    sep, *more = symbols.between(layout, ids)
+    follows = there * tf.sign(tf.cumsum(there, 1, True, True))  # [B, S]
+    marks = tf.reduce_sum(there + follows * len(more), 1, keepdims=True)
+    room = max_length - 1 - marks
     kept = shared_lengths(lengths, room)
     batch = tf.shape(lengths)[0]
     # Segments that are there take the ids in turn.
-    kinds = tf.cumsum(there, 1) - 1  # [B, S]
+    kinds = _segments(tf.cumsum(there, 1) - 1, layout)  # [B, S]
     last = layout == symbols.CLS_LAST
-    if last:
-        kinds = tf.gather(SEGMENT_IDS, kinds)
     pieces, segments = [], []
     if not last:
         pieces.append(column(ids.cls, batch))
         segments.append(column(symbols.SEGMENT_A, batch))
     for i, part in enumerate(parts):
         head = first_of_rows(part, kept[:, i])
-        sep = first_of_rows(column(ids.sep, batch), there[:, i])
-        both = tf.concat([head, sep], 1)
+        ends = [first_of_rows(column(sep, batch), there[:, i])]
+        for mark in more:
+            ends.append(first_of_rows(column(mark, batch), follows[:, i]))
+        both = tf.concat([head, *ends], 1)
         pieces.append(both)
         kind = tf.gather(kinds[:, i], both.value_rowids())
         segments.append(both.with_values(kind))
@@ -114,6 +118,15 @@ def join_segments(
         total,
         tf.reduce_any(kept < lengths, 1),
     )
+
+
+def _segments(numbers: tf.Tensor, layout: str) -> tf.Tensor:
+    """Segment ids of texts by their numbers in the row, of the same shape."""
+    if layout == symbols.CLS_LAST:
+        return tf.gather(SEGMENT_IDS, numbers)
+    if symbols.has_one_segment(layout):
+        return tf.zeros_like(numbers)
+    return numbers
 
 
 def doc_windows(counts: tf.Tensor, room: tf.Tensor, doc_stride: int) -> Windows:

@@ -84,6 +84,7 @@ def _passages(context: Context, query, documents):
     """Every window: (features [W, T], its document [W], cut [B * N])."""
     options, length = context.spec.data_options, row_length(context.spec)
     count = tf.shape(documents)[1]
+    marks = symbols.row_symbols(layout_of(context.spec))
     whole = context.tokenizer.tokenize(query)
     asked = _cut(whole, options["max_query_length"])
     kept = tf.cast(asked.row_lengths(), tf.int32)  # [B]
@@ -92,7 +93,7 @@ def _passages(context: Context, query, documents):
     read = context.tokenizer.tokenize(tf.reshape(documents, [-1]))
     windows = graph_features.doc_windows(
         tf.cast(read.row_lengths(), tf.int32),
-        tf.repeat(length - kept - 3, count),  # [B * N]
+        tf.repeat(length - kept - marks, count),  # [B * N]
         options["passage_stride"] or length,
     )
     most = options["max_passages"] if options["passage_stride"] else 1
@@ -125,7 +126,7 @@ def _kernel_signatures(context: Context) -> dict[str, Signature]:
         )
         # Without CLS and SEP: the last two, or the first and each row's last.
         part, mask = slice(-2), rows.input_mask
-        if layout_of(context.spec) == symbols.CLS_FIRST:
+        if symbols.is_cls_first(layout_of(context.spec)):
             part = slice(1, -1)
             mask = tf.sequence_mask(
                 rows.lengths - 1, tf.shape(mask)[1], mask.dtype

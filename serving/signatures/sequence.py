@@ -164,7 +164,7 @@ def example_row(context: Context) -> dict[str, list[int]]:
     if row_length(context.spec) > context.spec.max_seq_length:
         count = context.spec.max_seq_length
     ids = context.ids
-    if layout_of(context.spec) == symbols.CLS_FIRST:
+    if symbols.is_cls_first(layout_of(context.spec)):
         return {
             "input_ids": [ids.cls, *[ids.unk] * count, ids.sep],
             "segment_ids": [0] * (count + 2),
@@ -283,7 +283,7 @@ def _of_pieces(
     """
     # Rows are padded on the left: their pieces begin there.
     begin = tf.shape(logits)[1] - lengths
-    if layout == symbols.CLS_FIRST:
+    if symbols.is_cls_first(layout):
         begin = tf.ones_like(lengths)  # after CLS
     position = begin[:, tf.newaxis] + tf.range(tf.shape(real)[1])
     position = tf.minimum(position, tf.shape(logits)[1] - 1)

@@ -50,7 +50,9 @@ def span_signatures(context: Context) -> dict[str, Signature]:
         )
     )
     require_paragraph_room(
-        context.spec.max_seq_length, options.max_query_length
+        context.spec.max_seq_length,
+        options.max_query_length,
+        layout_of(context.spec),
     )
 
     def from_ids(input_ids, segment_ids, input_mask, paragraph_mask, cls_index):
@@ -91,7 +93,18 @@ def span_signatures(context: Context) -> dict[str, Signature]:
 
 
 def _cls_first(context: Context) -> bool:
-    return layout_of(context.spec) == symbols.CLS_FIRST
+    return symbols.is_cls_first(layout_of(context.spec))
+
+
+def _between(context: Context) -> tuple[int, ...]:
+    """Ids between question and paragraph."""
+    return symbols.between(layout_of(context.spec), context.ids)
+
+
+def _segments(context: Context) -> tuple[int, int]:
+    """Of the first text and of the second."""
+    one = symbols.has_one_segment(layout_of(context.spec))
+    return symbols.SEGMENT_A, symbols.SEGMENT_A if one else symbols.SEGMENT_B
 
 
 def _example_window(context: Context) -> dict[str, list]:
@@ -99,11 +112,14 @@ def _example_window(context: Context) -> dict[str, list]:
     ids, piece = context.ids, context.tokenizer.vocab_size // 2
     pieces = range(piece, piece + 6)
     if _cls_first(context):
+        head = [ids.cls, ids.unk, *_between(context)]
+        a, b = _segments(context)
+        hidden = [0] * (len(head) - 1)
         return {
-            "input_ids": [[ids.cls, ids.unk, ids.sep, *pieces, ids.sep]],
-            "segment_ids": [[0, 0, 0, 1, 1, 1, 1, 1, 1, 1]],
-            "input_mask": [[1] * 10],
-            "paragraph_mask": [[1, 0, 0, 1, 1, 1, 1, 1, 1, 0]],
+            "input_ids": [[*head, *pieces, ids.sep]],
+            "segment_ids": [[*[a] * len(head), *[b] * 7]],
+            "input_mask": [[1] * (len(head) + 7)],
+            "paragraph_mask": [[1, *hidden, 1, 1, 1, 1, 1, 1, 0]],
             "cls_index": [0],
         }
     tail = (ids.sep, ids.unk, ids.sep, ids.cls)
@@ -123,13 +139,15 @@ def _answer(context: Context, options: Options, question, paragraph):
     query = graph_features.first_of_rows(query, query_length)
     tokens, starts, ends = context.tokenizer.tokenize_with_offsets(paragraph)
     counts = tf.cast(tokens.row_lengths(), tf.int32)
-    room = context.spec.max_seq_length - query_length - 3
+    marks = symbols.row_symbols(layout_of(context.spec))
+    room = context.spec.max_seq_length - query_length - marks
     windows = graph_features.doc_windows(counts, room, options.doc_stride)
     features = _features(context, windows, tokens, query, query_length)
     blank = symbols.SEGMENT_A if _cls_first(context) else symbols.SEGMENT_Q
     beams = _run_in_chunks(context.model, features, blank)
     if _cls_first(context):  # places of the row -> of the paragraph
-        first = tf.gather(query_length, windows.row)[:, tf.newaxis] + 2
+        first = tf.gather(query_length, windows.row) + marks - 1
+        first = first[:, tf.newaxis]
         for name in ("start_top_index", "end_top_index"):
             beams[name] -= first
     candidates = span_answers.candidates(options, windows, beams, starts, ends)
@@ -170,18 +188,21 @@ def _features(context, windows, tokens, query, query_length):
     query = tf.gather(query, windows.row)
 
     sep, cls = (graph_features.column(i, count) for i in (ids.sep, ids.cls))
-    a, b = symbols.SEGMENT_A, symbols.SEGMENT_B
+    between = [graph_features.column(i, count) for i in _between(context)]
+    a, b = _segments(context)
     pieces = [part, sep, query, sep, cls]
-    kinds = (a, a, b, b, symbols.SEGMENT_CLS)
+    kinds = [a, a, b, b, symbols.SEGMENT_CLS]
     if _cls_first(context):
-        pieces, kinds = [cls, query, sep, part, sep], (a, a, a, b, b)
+        pieces = [cls, query, *between, part, sep]
+        kinds = [a, a, *[a] * len(between), b, b]
     input_ids = tf.concat(pieces, 1)
     segments = tf.concat(list(map(graph_features.filled, pieces, kinds)), 1)
     asked = tf.gather(query_length, windows.row)  # [W]
-    last = windows.length + asked + 2
+    last = windows.length + asked + len(between) + 1
     first, cls_index, blank = tf.zeros_like(last), last, symbols.SEGMENT_Q
     if _cls_first(context):
-        first, cls_index, blank = asked + 2, tf.zeros_like(last), a
+        first, blank = asked + len(between) + 1, a
+        cls_index = tf.zeros_like(last)
     input_ids = input_ids.to_tensor()
     position = tf.range(tf.shape(input_ids)[1])[tf.newaxis]
     at_cls = tf.equal(position, cls_index[:, tf.newaxis])

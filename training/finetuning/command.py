@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 
 from common import files
+from common.contract.symbols import is_cls_first
 from common.contract.task_spec import FILE_NAME, TaskSpec
 from common.errors import UserError
 from common.summary import describe
@@ -77,7 +78,10 @@ def load(
     spiece = sources.find_spiece(options, features.spiece_model_file)
     text = sources.find_text(options, spiece, features.text, say)
     preflight.check_places(options)
-    options, layout = sources.settle(options)
+    options, layout = sources.settle(options, spiece)
+    before = trained.data_options.get("layout", "") if trained else ""
+    if is_cls_first(layout) and is_cls_first(before):
+        layout = before  # two texts were joined so in training
     features = dataclasses.replace(
         features, spiece_model_file=spiece, text=text, layout=layout
     )

@@ -11,7 +11,11 @@ import tempfile
 import tensorflow as tf
 
 from common import files
-from common.contract.symbols import CLS_LAST
+from common.contract.symbols import (
+    CLS_LAST,
+    has_one_segment,
+    is_cls_first,
+)
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.weights.weights_line import BEST
@@ -181,13 +185,15 @@ def check_segments(spec: TaskSpec, config: EncoderConfig) -> None:
     """
     wanted = spec_of(config.model_type).capabilities.layout
     layout = spec.data_options.get("layout", CLS_LAST)
-    if layout != wanted:
+    if is_cls_first(layout) != is_cls_first(wanted):
         raise UserError(
             f"{config.model_type} reads rows in the layout {wanted}, found "
             f"{layout} for {spec.task_name}: take an encoder of that layout"
         )
     kinds = getattr(config, "type_vocab_size", None)
     texts = int(spec.data_options.get("num_texts", 1))
+    if has_one_segment(layout):
+        kinds = None
     if kinds is not None and max(texts, _TEXTS.get(spec.head, 1)) > kinds:
         raise UserError(
             f"{config.model_type} distinguishes {kinds} segments "

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.contract.task_spec import FILE_NAME, TaskSpec
 from common.errors import UserError
-from common.vocabularies import vocabulary
+from common.vocabularies import joined_texts, vocabulary
 from common.vocabularies.text_settings import TextChoice, TextSettings
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
@@ -44,11 +44,14 @@ def find_config(
     return changed(config, options.config_changes)
 
 
-def settle(options: FinetuneOptions) -> tuple[FinetuneOptions, str]:
+def settle(
+    options: FinetuneOptions, spiece: str = ""
+) -> tuple[FinetuneOptions, str]:
     """What the encoder decides where the user did not.
 
     The options with a `summary_type`, and the layout of the encoder's rows
-    (XLNet's where no architecture is known yet).
+    (XLNet's where no architecture is known yet). Two texts are joined as the
+    vocabulary file `spiece` says, "" = as usual.
     """
     known = _known_config(options)
     model_type = known[0].model_type if known else DEFAULT
@@ -58,7 +61,12 @@ def settle(options: FinetuneOptions) -> tuple[FinetuneOptions, str]:
         # ModernBERT's file says what its classifier reads.
         if getattr(known[0], "pooling", "cls") == "mean":
             kind = "mean"
-    return dataclasses.replace(options, summary_type=kind), able.layout
+    layout = able.layout
+    if known and spiece:
+        segments = getattr(known[0], "type_vocab_size", None)
+        read = vocabulary.read(spiece)
+        layout = joined_texts.layout_of(read, layout, segments)
+    return dataclasses.replace(options, summary_type=kind), layout
 
 
 def _known_config(

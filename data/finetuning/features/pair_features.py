@@ -18,7 +18,8 @@ Encoders that want CLS first get (layout "cls_first")
     segment_ids  0  0  0  0  0  1  1  1  0  0
     input_mask   1  1  1  1  1  1  1  1  0  0
 
-where segments count up from 0 and padding is on the right, in segment 0.
+where segments count up from 0 and padding is on the right, in segment 0. Other
+layouts with CLS first have two symbols between two texts, or segment 0 alone.
 """
 
 import dataclasses
@@ -82,18 +83,21 @@ def join_segments(
 
     Of the token ids of 1 to 32 segments; an empty one keeps its SEP (see
     `without_blank`). Ids and segment ids: SEP belongs to the segment before it;
-    CLS is 2, or 0 where it comes first. Raises ValueError: no segments, too
-    many, or no room for the special symbols.
+    CLS is 2, or 0 where it comes first. `layout` is one of
+    `common.contract.symbols.LAYOUTS`. Raises ValueError: no segments, too many,
+    or no room for the special symbols.
     """
     if not 1 <= len(parts) <= MAX_SEGMENTS:
         raise ValueError(
             f"`parts` must hold 1 to {MAX_SEGMENTS} segments, received "
             f"{len(parts)}"
         )
-    room = max_length - len(parts) - 1
+    between = symbols.between(layout, ids)
+    needed = symbols.row_symbols(layout, len(parts))
+    room = max_length - needed
     if room < 0:
         raise ValueError(
-            f"`max_length` must be at least {len(parts) + 1} for {len(parts)} "
+            f"`max_length` must be at least {needed} for {len(parts)} "
             f"segments, received {max_length}"
         )
     if len(parts) == 1:
@@ -103,11 +107,15 @@ def join_segments(
     last = layout == symbols.CLS_LAST
     tokens: list[int] = [] if last else [ids.cls]
     segments: list[int] = [] if last else [symbols.SEGMENT_A]
-    kinds = SEGMENT_IDS if last else range(MAX_SEGMENTS)
-    for part, length, segment in zip(parts, kept, kinds, strict=False):
-        tokens.extend(part[:length])
-        tokens.append(ids.sep)
-        segments.extend([segment] * (length + 1))
+    kinds: Sequence[int] = SEGMENT_IDS if last else range(MAX_SEGMENTS)
+    if symbols.has_one_segment(layout):
+        kinds = (symbols.SEGMENT_A,) * MAX_SEGMENTS
+    ends = [between] * (len(parts) - 1) + [(ids.sep,)]
+    for part, length, end, segment in zip(
+        parts, kept, ends, kinds, strict=False
+    ):
+        tokens += [*part[:length], *end]
+        segments += [segment] * (length + len(end))
     if last:
         tokens.append(ids.cls)
         segments.append(symbols.SEGMENT_CLS)

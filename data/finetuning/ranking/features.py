@@ -44,7 +44,7 @@ def passages(
     layout: str = symbols.CLS_LAST,
 ) -> list[Sequence1D]:
     """The rows of one pair; the query is cut already."""
-    room = max_length - len(query) - 3
+    room = max_length - len(query) - symbols.row_symbols(layout)
     return [
         pair_features.join_segments(
             [query, document[begin:end]], max_length, ids, layout

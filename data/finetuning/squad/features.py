@@ -101,13 +101,16 @@ class WindowBuilder:
     layout: str = symbols.CLS_LAST
 
     def __post_init__(self):
-        self.cls_first = self.layout == symbols.CLS_FIRST
+        self.cls_first = symbols.is_cls_first(self.layout)
         self._tokens: list[np.ndarray] = []
         self._lengths: list[tuple[int, int]] = []  # of P, of Q
         self._origin: list[tuple[int, int]] = []  # question, doc start
         self._answers: list[tuple[int, int, bool]] = []
         self._tail = np.array([self.ids.sep, self.ids.cls], np.int32)
         self._sep, self._cls = self._tail[:1], self._tail[1:]
+        between = symbols.between(self.layout, self.ids)
+        self._between = np.array(between, np.int32)
+        self._symbols = symbols.row_symbols(self.layout)
 
     def add(
         self,
@@ -120,9 +123,9 @@ class WindowBuilder:
         query = np.asarray(question_ids[: self.max_query_length], np.int32)
         before, after, offset = (), (self._sep, query, self._tail), 0
         if self.cls_first:
-            before, after = (self._cls, query, self._sep), (self._sep,)
-            offset = len(query) + 2
-        room = self.max_seq_length - len(query) - 3
+            before, after = (self._cls, query, self._between), (self._sep,)
+            offset = len(query) + self._symbols - 1
+        room = self.max_seq_length - len(query) - self._symbols
         answer = None
         if self.training and span is not None and span.first >= 0:
             answer = answer_tokens(paragraph, span)
@@ -143,9 +146,8 @@ class WindowBuilder:
         """All windows added so far."""
         lengths = np.array(self._lengths, np.int32).reshape(-1, 2)
         origin = np.array(self._origin, np.int32).reshape(-1, 2)
-        sizes = (
-            lengths.sum(axis=1, dtype=np.int64) + 3
-        )  # P + SEP + Q + SEP + CLS
+        # P + SEP + Q + SEP + CLS
+        sizes = lengths.sum(axis=1, dtype=np.int64) + self._symbols
         splits = np.concatenate([[0], np.cumsum(sizes)])
         columns = {
             "cls_index": (sizes - 1).astype(np.int32),  # [W]
@@ -153,7 +155,7 @@ class WindowBuilder:
         }
         if self.cls_first:
             columns["cls_index"] = np.zeros(len(sizes), np.int32)
-            columns["paragraph_start"] = lengths[:, 1] + 2
+            columns["paragraph_start"] = lengths[:, 1] + self._symbols - 1
         if self.training:
             answers = np.array(self._answers, np.int32).reshape(-1, 3)
             columns["start_positions"] = answers[:, 0]
@@ -162,12 +164,28 @@ class WindowBuilder:
         tokens = np.concatenate([np.zeros(0, np.int32), *self._tokens])
         table = FeatureTable(
             tokens.astype(np.int32, copy=False),
-            _segment_ids(lengths, self.cls_first),
+            self._segment_ids(lengths),
             splits.astype(np.int64),
             columns,
             **padding(self.cls_first),
         )
         return SquadWindows(table, origin[:, 0], origin[:, 1])
+
+    def _segment_ids(self, lengths: np.ndarray) -> np.ndarray:
+        """uint8, all rows one after the other: 0 P SEP, 1 Q SEP, 2 CLS.
+
+        With CLS first: 0 CLS Q SEP, 1 P SEP; or 0 alone.
+        """
+        kinds = [symbols.SEGMENT_A, symbols.SEGMENT_B, symbols.SEGMENT_CLS]
+        if self.cls_first:
+            kinds = kinds[:2]
+            counts = lengths[:, ::-1] + np.array([self._symbols - 1, 1])
+        else:
+            counts = np.pad(lengths, ((0, 0), (0, 1))) + 1
+        if symbols.has_one_segment(self.layout):
+            kinds = [symbols.SEGMENT_A] * 2
+        rows = np.tile(np.array(kinds, np.uint8), len(lengths))
+        return np.repeat(rows, counts.reshape(-1))
 
 
 def padding(cls_first: bool) -> dict:
@@ -190,20 +208,6 @@ def _window_answer(
     if answer is None or answer[0] < start or answer[1] >= start + length:
         return cls_index, cls_index, True
     return answer[0] - start + offset, answer[1] - start + offset, False
-
-
-def _segment_ids(lengths: np.ndarray, cls_first: bool) -> np.ndarray:
-    """uint8, all rows one after the other: 0 P SEP, 1 Q SEP, 2 CLS.
-
-    With CLS first: 0 CLS Q SEP, 1 P SEP.
-    """
-    kinds = [symbols.SEGMENT_A, symbols.SEGMENT_B, symbols.SEGMENT_CLS]
-    if cls_first:
-        kinds, counts = kinds[:2], lengths[:, ::-1] + np.array([2, 1])
-    else:
-        counts = np.pad(lengths, ((0, 0), (0, 1))) + 1
-    rows = np.tile(np.array(kinds, np.uint8), len(lengths))
-    return np.repeat(rows, counts.reshape(-1))
 
 
 def expand_batch(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

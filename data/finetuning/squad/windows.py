@@ -48,7 +48,9 @@ def build_split(
 
     Raises UserError: no room for the paragraph beside the longest question.
     """
-    require_paragraph_room(features.max_seq_length, options.max_query_length)
+    require_paragraph_room(
+        features.max_seq_length, options.max_query_length, features.layout
+    )
     vocabulary = vocabulary_lib.read(features.spiece_model_file)
     key = {
         "task": "squad",

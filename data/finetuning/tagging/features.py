@@ -149,7 +149,7 @@ def build_windows(
 
     With CLS first they are `CLS pieces SEP`.
     """
-    first = int(layout == symbols.CLS_FIRST)  # pieces begin after CLS
+    first = int(symbols.is_cls_first(layout))  # pieces begin after CLS
     label_ids = {name: i for i, name in enumerate(labels)}
     rows, row_labels, origin = [], [], []
     shared = units = 0

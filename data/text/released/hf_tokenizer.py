@@ -170,11 +170,14 @@ def _template(tokenizer: Tokenizer | ReleasedTokenizer, layout: str) -> Rule:
     def symbol(piece: str, kind: int) -> Rule:
         return {"SpecialToken": {"id": piece, "type_id": kind}}
 
-    def text(name: str, kind: int) -> list[Rule]:
+    def text(name: str, kind: int, *after: str) -> list[Rule]:
         sequence = {"Sequence": {"id": name, "type_id": kind}}
-        return [sequence, symbol(sep, kind)]
+        return [sequence, *(symbol(piece, kind) for piece in after)]
 
-    one, two = text("A", 0), text("A", 0) + text("B", 1)
+    between = symbols_lib.between(layout, symbols)
+    second = int(not symbols_lib.has_one_segment(layout))
+    one, two = text("A", 0, sep), text("B", second, sep)
+    two = text("A", 0, *map(tokenizer.id_to_piece, between)) + two
     if layout == symbols_lib.CLS_LAST:
         end = [symbol(cls, symbols_lib.SEGMENT_CLS)]
         one, two = one + end, two + end

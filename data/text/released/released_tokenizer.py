@@ -15,6 +15,7 @@ import numpy as np
 from common import optional
 from common.contract import symbols as symbols_lib
 from common.errors import UserError
+from common.vocabularies import frames
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.text import normalization
@@ -117,8 +118,9 @@ class ReleasedTokenizer:
             for name, piece in _OPTIONAL.items()
         }
         names = dict(_NAMES)
-        for name, piece in _frame(self.rules).items():
-            names[name] = (piece, *names[name])
+        if frame := frames.read(self.rules):
+            names["cls"] = (frame.cls, *names["cls"])
+            names["sep"] = (frame.sep, *names["sep"])
         for name, pieces in names.items():
             ids = [self.package.token_to_id(piece) for piece in pieces]
             known = [i for i in ids if i is not None]
@@ -219,27 +221,6 @@ class ReleasedTokenizer:
                 f"{self.path}: its rules cannot cut a text: {e}; take another "
                 "copy"
             ) from e
-
-
-def _frame(rules: dict) -> dict[str, str]:
-    """CLS and SEP of the rows that a file makes; {} where it makes no such row.
-
-    A file may hold `[CLS]` or `<cls>` and put other symbols around a text.
-    """
-    for row in word_cache.rule_parts(rules.get("post_processor"), "processors"):
-        kind = row.get("type")
-        if kind in ("BertProcessing", "RobertaProcessing"):
-            return {name: row[name][0] for name in ("cls", "sep")}
-        if kind != "TemplateProcessing":
-            continue
-        symbols = [
-            part["SpecialToken"]["id"] if "SpecialToken" in part else None
-            for part in row["single"]
-        ]
-        match symbols:
-            case [str(cls), None, str(sep)] | [None, str(sep), str(cls)]:
-                return {"cls": cls, "sep": sep}
-    return {}
 
 
 def _split(values: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

@@ -168,6 +168,20 @@ def test_the_configuration_tells_the_task(name):
     assert released_task.head_in(folder) == spec.head
 
 
+def test_two_texts_are_joined_as_the_folders_tokenizer_does(tmp_path):
+    row = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
+    found = []
+    for family in ("bert", "modernbert"):
+        folder = tmp_path / family
+        shutil.copytree(STORED / f"{family}_sequence", folder)
+        for rule in (row | {"type": "BertProcessing"}, row):
+            value = {"model": {"type": "BPE"}, "post_processor": rule}
+            (folder / "tokenizer.json").write_text(json.dumps(value))
+            found.append(TaskSpec.read(str(folder)).data_options["layout"])
+    two = "cls_first_sep_sep"
+    assert found == ["cls_first", f"{two}_one_segment", "cls_first", two]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_encoder_alone(name):

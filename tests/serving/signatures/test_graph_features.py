@@ -15,7 +15,7 @@ IDS = symbols.SymbolIds()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("layout", ["cls_last", "cls_first"])
+@pytest.mark.parametrize("layout", symbols.LAYOUTS)
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_joined_segments_equal_the_offline_ones(segments, layout):
     rng = np.random.default_rng(segments)
@@ -27,7 +27,7 @@ def test_joined_segments_equal_the_offline_ones(segments, layout):
             ]
             for _ in range(segments)
         ]
-        length = room + segments + 1
+        length = room + symbols.row_symbols(layout, segments)
         features = graph_features.join_segments(
             [
                 tf.ragged.constant(p, tf.int32, row_splits_dtype=tf.int64)
@@ -43,7 +43,7 @@ def test_joined_segments_equal_the_offline_ones(segments, layout):
                 [p[row] for p in parts], length, IDS, layout
             )
             wanted = pad_left(sequence, length)
-            if layout == "cls_first":
+            if symbols.is_cls_first(layout):
                 table = finetune_table.from_sequences(
                     [sequence], **pair_features.padding(layout)
                 )

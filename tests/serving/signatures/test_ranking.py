@@ -55,7 +55,7 @@ def test_a_document_has_the_score_of_its_best_window(layout, stride, most):
         scores, cut = [], []
         for document in DOCUMENTS[row]:
             pieces = letters.encode(document)
-            room = LENGTH - len(asked) - 3
+            room = LENGTH - len(asked) - symbols.row_symbols(layout)
             windows = doc_windows(len(pieces), room, stride or LENGTH)
             used = windows[: most if stride else 1]
             rows = [

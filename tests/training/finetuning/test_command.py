@@ -35,6 +35,40 @@ def test_the_summary_of_seeds():
     }
 
 
+def test_a_trained_model_joins_two_texts_as_in_its_training(
+    tmp_path, monkeypatch
+):
+    """Models from before other layouts have the usual one."""
+    made = []
+
+    def make(data, features, options, trained):
+        made.append(features.layout)
+        return types.SimpleNamespace(load=lambda: None)
+
+    sources = commands.sources
+    monkeypatch.setattr(sources, "find_spiece", lambda *_: "spiece")
+    monkeypatch.setattr(sources, "find_text", lambda *_: None)
+    monkeypatch.setattr(commands.preflight, "check_places", lambda _: None)
+    two = "cls_first_sep_sep"
+    options = make_options(tmp_path, do_eval=True)
+    for trained, settled, wanted in (
+        (None, two, two),
+        ("cls_first", two, "cls_first"),
+        (two, "cls_first", two),
+        # The check of the encoder refuses these.
+        ("cls_last", two, two),
+        ("cls_first", "cls_last", "cls_last"),
+    ):
+        found = options, settled
+        monkeypatch.setattr(sources, "settle", lambda *_, f=found: f)
+        spec = trained and types.SimpleNamespace(
+            data_options={"layout": trained}
+        )
+        features = FeatureOptions("spiece", 16)
+        commands.load(make, print, options, None, features, spec)
+        assert made.pop() == wanted
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 def test_seeds_and_their_ensemble(tmp_path, spiece_model):

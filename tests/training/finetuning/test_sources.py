@@ -136,6 +136,13 @@ def test_the_encoder_decides_what_the_user_does_not(
     found, row = sources.settle(options)
     assert (found.summary_type, row) == (kind, layout)
     assert found.run is options.run
+    rule = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
+    spiece = tmp_path / "tokenizer.json"
+    spiece.write_text(json.dumps({"post_processor": rule}))
+    _, row = sources.settle(options, str(spiece))
+    if layout == "cls_first":
+        layout += "_sep_sep" + "_one_segment" * (config is BERT)
+    assert row == layout
 
 
 @pytest.mark.shared

@@ -78,16 +78,17 @@ class CrossEncoder:
         say: Callable[[str], None] = print,
     ):
         self.task, self.say = task, say
-        self.finetune, self.layout = sources.settle(finetune)
+        self.finetune, self.layout = sources.settle(finetune, tokenizer.path)
         self.options: RankerOptions = task.options
         self.length, self.tokenizer = max_seq_length, tokenizer
         self.width = self.options.row_length(max_seq_length)
         self.texts = texts
-        if self.length <= self.options.max_query_length + ROW_SYMBOLS:
+        marks = symbols.row_symbols(self.layout)
+        if self.length <= self.options.max_query_length + marks:
             raise UserError(
                 f"--max_seq_length={self.length} leaves no room for a document "
                 f"beside --max_query_length={self.options.max_query_length} "
-                f"and {ROW_SYMBOLS} special tokens"
+                f"and {marks} special tokens"
             )
         self.config = sources.find_config(
             finetune, tokenizer.vocab_size, tokenizer.path

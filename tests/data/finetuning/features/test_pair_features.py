@@ -76,6 +76,34 @@ def test_golden_classifier_features(golden, spiece_model):
     assert compared == 41
 
 
+@pytest.mark.parametrize(
+    "layout, ids, segments",
+    [
+        ("cls_first_one_segment", [3, 11, 12, 4, 21, 4], [0] * 6),
+        (
+            "cls_first_sep_sep",
+            [3, 11, 12, 4, 4, 21, 4],
+            [0, 0, 0, 0, 0, 1, 1],
+        ),
+        ("cls_first_sep_sep_one_segment", [3, 11, 12, 4, 4, 21, 4], [0] * 7),
+        (
+            "cls_first_sep_cls",
+            [3, 11, 12, 4, 3, 21, 4],
+            [0, 0, 0, 0, 0, 1, 1],
+        ),
+    ],
+)
+def test_pairs_of_other_tokenizers(layout, ids, segments):
+    joined = pair_features.join_segments([[11, 12], [21]], 9, IDS, layout)
+    assert (joined.ids, joined.segments) == (ids, segments)
+    cut = pair_features.join_segments(
+        [[11, 12], [21]], len(ids) - 1, IDS, layout
+    )
+    assert cut.ids == [ids[0], 11, *ids[3:]]
+    with pytest.raises(ValueError, match=f"at least {len(ids) - 3} for 2"):
+        pair_features.join_segments([[1], [2]], len(ids) - 4, IDS, layout)
+
+
 def test_a_pair_with_cls_first():
     joined = pair_features.join_segments(
         [[11, 12, 13], [21, 22]], 10, IDS, "cls_first"

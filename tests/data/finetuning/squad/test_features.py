@@ -284,7 +284,7 @@ def test_windows_name_the_same_tokens_in_both_layouts(layout):
         start, end = batch["start_positions"][row], batch["end_positions"][row]
         cls = batch["cls_index"][row]
         assert ids[cls] == IDS.cls
-        inside = seen[1:] if layout == "cls_first" else seen[:-1]
+        inside = seen[1:] if symbols.is_cls_first(layout) else seen[:-1]
         first = windows.doc_start[row]
         assert inside == paragraph.ids[first : first + len(inside)].tolist()
         if batch["is_impossible"][row]:
@@ -296,6 +296,12 @@ def test_windows_name_the_same_tokens_in_both_layouts(layout):
     if layout == "cls_first":
         assert batch["input_ids"][0].tolist()[:4] == [3, 21, 22, 4]
         assert batch["segment_ids"][0].tolist() == [0] * 4 + [1] * 6
+    if layout == "cls_first_sep_cls":
+        assert batch["input_ids"][0].tolist()[:5] == [3, 21, 22, 4, 3]
+        assert batch["segment_ids"][0].tolist() == [0] * 5 + [1] * 5
+    if layout == "cls_first_sep_sep_one_segment":
+        assert batch["input_ids"][0].tolist()[:5] == [3, 21, 22, 4, 4]
+        assert not batch["segment_ids"].any()
 
 
 @pytest.mark.shared

@@ -5,7 +5,8 @@ import unicodedata
 
 import pytest
 
-from common.contract.symbols import CLS_FIRST, CLS_LAST
+from common.contract import symbols
+from common.contract.symbols import CLS_LAST, LAYOUTS
 from common.errors import UserError
 from common.vocabularies.spiece_messages import messages
 from common.vocabularies.text_settings import TextSettings
@@ -99,7 +100,7 @@ def test_ids_are_ours(trained, kind):
     assert hf_folder.different(tokenizer, package, texts)
 
 
-@pytest.mark.parametrize("layout", [CLS_FIRST, CLS_LAST])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_rows_are_laid_out_as_the_encoder_wants_them(trained, layout):
     tokenizer = trained("composed", False, "unigram")
     package, ids = _package(tokenizer, layout), tokenizer.symbols
@@ -111,8 +112,11 @@ def test_rows_are_laid_out_as_the_encoder_wants_them(trained, layout):
         types = [0] * (len(one) + 1) + [1] * (len(two) + 1) + [2]
         assert alone.ids == [*one, ids.sep, ids.cls]
     else:
-        assert row.ids == [ids.cls, *one, ids.sep, *two, ids.sep]
-        types = [0] * (len(one) + 2) + [1] * (len(two) + 1)
+        between = symbols.between(layout, ids)
+        assert row.ids == [ids.cls, *one, *between, *two, ids.sep]
+        second = int(not symbols.has_one_segment(layout))
+        types = [0] * (len(one) + 1 + len(between))
+        types += [second] * (len(two) + 1)
         assert alone.ids == [ids.cls, *one, ids.sep]
     assert row.type_ids == types
 

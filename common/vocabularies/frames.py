@@ -1,0 +1,134 @@
+"""What a `tokenizer.json` puts around one text and between two.
+
+Its `post_processor` says it. Some tokenizers have two SEP between two texts
+(RoBERTa, XLM-R), and some tell no segments: rows of others would be rows that
+the model was not trained with.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+# Classes whose files without a `post_processor` have two SEP.
+_TWO_SEP = ("RobertaTokenizer", "BartTokenizer", "XLMRobertaTokenizer")
+_NAMES_KEY, _SEGMENTS = "model_input_names", "token_type_ids"
+# The class of transformers 5 that tells no segments where no key says so.
+_WITHOUT_SEGMENTS = "TokenizersBackend"
+
+
+# Names of the symbols between two texts, by what stands behind the name of the
+# layout with CLS first.
+_BETWEEN = {
+    "": ("sep",),
+    "_sep_sep": ("sep", "sep"),
+    "_sep_cls": ("sep", "cls"),
+}
+_ONE_SEGMENT = "_one_segment"
+
+
+class Frame(NamedTuple):
+    """Rows of one text and of two."""
+
+    cls: str  # the piece
+    sep: str
+    # Names of the symbols between two texts; None: others, or more around them
+    between: tuple[str, ...] | None
+    one_segment: bool  # both texts are of the first segment
+
+
+def read(rules: Mapping[str, Any]) -> Frame | None:
+    """The rows that a file makes; None: no row with one CLS and one SEP.
+
+    `rules` is the file as JSON.
+    """
+    for row in _parts(rules.get("post_processor")):
+        kind = row.get("type")
+        if kind in ("BertProcessing", "RobertaProcessing"):
+            two = kind == "RobertaProcessing"
+            between = ("sep",) * (1 + two)
+            return Frame(row["cls"][0], row["sep"][0], between, two)
+        if kind != "TemplateProcessing":
+            continue
+        match [_symbol(part) for part in row["single"]]:
+            case [str(cls), None, str(sep)] | [None, str(sep), str(cls)]:
+                between, one_segment = _of_pair(row.get("pair"), cls, sep)
+                return Frame(cls, sep, between, one_segment)
+    return None
+
+
+def joint(
+    rules: Mapping[str, Any], config: Mapping[str, Any]
+) -> tuple[tuple[str, ...], bool]:
+    """Names of the symbols between two texts; whether both are of segment A.
+
+    What a `Frame` does not know counts as the usual: SEP, and two segments.
+
+    Args:
+      rules: a `tokenizer.json`.
+      config: the `tokenizer_config.json` beside it, {} without one.
+    """
+    frame = read(rules)
+    kind = str(config.get("tokenizer_class") or "").removesuffix("Fast")
+    between, one_segment = ("sep",), False
+    if frame is not None and frame.between is not None:
+        between, one_segment = frame.between, frame.one_segment
+    elif not rules.get("post_processor") and kind in _TWO_SEP:
+        between, one_segment = ("sep", "sep"), True
+    names = config.get(_NAMES_KEY)
+    if isinstance(names, list):
+        return between, one_segment or _SEGMENTS not in names
+    return between, one_segment or kind == _WITHOUT_SEGMENTS
+
+
+def layouts(usual: str) -> list[str]:
+    """Names of all layouts with CLS first; `usual` is that of SEP."""
+    return [usual + b + s for b in _BETWEEN for s in ("", _ONE_SEGMENT)]
+
+
+def layout_of(
+    usual: str, between: Sequence[str], one_segment: bool
+) -> str | None:
+    """The one of `layouts` that joins two texts so; None = there is none."""
+    for name, symbols in _BETWEEN.items():
+        if symbols == tuple(between):
+            return usual + name + _ONE_SEGMENT * one_segment
+    return None
+
+
+def joint_of(layout: str, usual: str) -> tuple[tuple[str, ...], bool]:
+    """What `joint` gives, of one of `layouts` or of another layout."""
+    name = layout.removesuffix(_ONE_SEGMENT).removeprefix(usual)
+    return _BETWEEN.get(name, _BETWEEN[""]), layout.endswith(_ONE_SEGMENT)
+
+
+def _of_pair(
+    row: list[Mapping[str, Any]] | None, cls: str, sep: str
+) -> tuple[tuple[str, ...] | None, bool]:
+    """What stands between two texts, and whether they have one segment."""
+    if not row:
+        return None, False
+    pieces = [_symbol(part) for part in row]
+    texts = [i for i, piece in enumerate(pieces) if piece is None]
+    if texts != [1, len(row) - 2] or [pieces[0], pieces[-1]] != [cls, sep]:
+        return None, False
+    names = {sep: "sep", cls: "cls"}
+    between = [names.get(str(piece), "") for piece in pieces[2:-2]]
+    of_second = row[-2]["Sequence"]
+    if "" in between or of_second["id"] != "B":
+        return None, False
+    return tuple(between), of_second["type_id"] == 0
+
+
+def _symbol(part: Mapping[str, Any]) -> str | None:
+    """The symbol that a part of a template adds; None: it is a text."""
+    return part["SpecialToken"]["id"] if "SpecialToken" in part else None
+
+
+def _parts(rule: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    """A rule, or those of a sequence."""
+    if not rule:
+        return
+    if rule.get("type") != "Sequence":
+        yield rule
+        return
+    for part in rule["processors"]:
+        yield from _parts(part)

@@ -1,0 +1,40 @@
+"""Layouts of two texts, by the file that lies in a folder."""
+
+import json
+
+import pytest
+
+from common.vocabularies import joined_texts, vocabulary
+
+ROW = {"sep": ["</s>", 2], "cls": ["<s>", 0]}
+ROBERTA, BERT = "RobertaProcessing", "BertProcessing"
+NAMES = {"model_input_names": ["input_ids", "attention_mask"]}
+
+
+@pytest.mark.parametrize(
+    "kind, config, segments, wanted",
+    [
+        (BERT, {}, 2, "cls_first"),
+        (BERT, NAMES, 2, "cls_first_one_segment"),
+        (BERT, {}, 1, "cls_first_one_segment"),
+        # An encoder without segments has one way less.
+        (BERT, NAMES, None, "cls_first"),
+        (ROBERTA, {}, 2, "cls_first_sep_sep_one_segment"),
+        (ROBERTA, {}, None, "cls_first_sep_sep"),
+    ],
+)
+def test_layouts_of_two_texts(tmp_path, kind, config, segments, wanted):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"post_processor": ROW | {"type": kind}}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    read = vocabulary.read(str(path))
+    assert joined_texts.layout_of(read, "cls_first", segments) == wanted
+    assert joined_texts.layout_of(read, "cls_last", segments) == "cls_last"
+
+
+def test_other_files_stay_as_the_encoder_has_them(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    for content in ("no JSON", "[]", '{"post_processor": 3}'):
+        path.write_text(content)
+        read = vocabulary.read(str(path))
+        assert joined_texts.layout_of(read, "cls_first", 2) == "cls_first"
