@@ -25,13 +25,13 @@ def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
     Raises UserError: one of these files is damaged.
     """
     about = dict(config)
+    beside = os.path.join(folder, SPECIAL_NAME)
+    if files.exists(beside):
+        about = files.read_json_object(beside, _ADVICE) | about
     path = os.path.join(folder, FILE_NAME)
     if _KEY in about or not files.exists(path):
         return about
     special = set(_named(about))
-    beside = os.path.join(folder, SPECIAL_NAME)
-    if files.exists(beside):
-        special |= set(_named(files.read_json_object(beside, _ADVICE)))
     rows = files.read_json_object(path, _ADVICE)
     if not all(type(number) is int for number in rows.values()):
         raise UserError(

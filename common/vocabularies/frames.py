@@ -25,6 +25,16 @@ _BETWEEN = {
 _ONE_SEGMENT = "_one_segment"
 
 
+# Names of the symbols in the files of BERT, ALBERT, ModernBERT, RoBERTa, Gemma.
+_USUAL = {
+    "cls": ("[CLS]", "<cls>", "<s>", "<bos>"),
+    "sep": ("[SEP]", "<sep>", "</s>", "<eos>"),
+    "pad": ("[PAD]", "<pad>"),
+    "mask": ("[MASK]", "<mask>"),
+    "unk": ("[UNK]", "<unk>"),
+}
+
+
 class Frame(NamedTuple):
     """Rows of one text and of two."""
 
@@ -77,6 +87,41 @@ def joint(
     if isinstance(names, list):
         return between, one_segment or _SEGMENTS not in names
     return between, one_segment or kind == _WITHOUT_SEGMENTS
+
+
+def symbol_pieces(
+    rules: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    """Pieces that may be each symbol; the first one that a file has counts.
+
+    CLS and SEP are those around a text, else all are what the folder declares
+    (`pad_token`), else the usual names. Arguments as `joint`.
+    """
+    frame, pieces = read(rules), {}
+    for name, usual in _USUAL.items():
+        declared = config.get(f"{name}_token")
+        if isinstance(declared, Mapping):
+            declared = declared.get("content")
+        first = [getattr(frame, name, None), declared]
+        pieces[name] = (*(p for p in first if isinstance(p, str)), *usual)
+    return pieces
+
+
+def declared_alone(
+    rules: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keys of `config` without which a file would have other symbols."""
+    model = rules["model"]["vocab"]
+    known = {p if isinstance(p, str) else p[0] for p in model}
+    known |= {token["content"] for token in rules.get("added_tokens") or ()}
+    found, without = (
+        {
+            name: next((p for p in pieces if p in known), "")
+            for name, pieces in symbol_pieces(rules, about).items()
+        }
+        for about in (config, {})
+    )
+    return {f"{n}_token": p for n, p in found.items() if p != without[n]}
 
 
 def layouts(usual: str) -> list[str]:

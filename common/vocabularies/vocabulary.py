@@ -18,6 +18,7 @@ from common import files
 from common.errors import UserError
 from common.vocabularies import (
     added_tokens,
+    frames,
     released_vocabulary,
     unigram_rules,
     vocabulary_field,
@@ -193,11 +194,9 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
             f.write(vocabulary.content)
     if is_released(vocabulary.path):
         config = os.path.join(folder, HF_CONFIG)
-        # Beside a model's configuration alone it gets the rules of its kind.
-        if unigram_rules.takes_class(vocabulary.content) and not (
-            files.exists(config)
-        ):
-            files.write_json(config, {"tokenizer_class": _NO_RULES})
+        about = _needed_beside(vocabulary)
+        if about and not files.exists(config):
+            files.write_json(config, {"tokenizer_class": _NO_RULES} | about)
         return path
     about = {
         "model_sha256": vocabulary.sha256,
@@ -206,6 +205,19 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     if _json_object(sidecar(path)) != about:
         files.write_json(sidecar(path), about)
     return path
+
+
+def _needed_beside(vocabulary: Vocabulary) -> dict[str, Any]:
+    """What a copy of a `tokenizer.json` is read with, {} where it is enough."""
+    try:
+        rules = json.loads(vocabulary.content)
+        about = frames.declared_alone(rules, vocabulary.about)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        about = {}  # whoever reads it says what is wrong
+    # Beside a model's configuration alone it gets the rules of its kind.
+    if unigram_rules.takes_class(vocabulary.content):
+        about |= {"tokenizer_class": _NO_RULES}
+    return about
 
 
 def _beside(path: str, digest: str) -> TextSettings | None:

@@ -23,14 +23,6 @@ from data.text.released import word_cache
 from data.text.tokenizer import WORD_MARK
 
 REQUIREMENTS = "requirements-tokenizers.txt"
-# Names of the symbols in the files of BERT, ALBERT, ModernBERT, RoBERTa, Gemma.
-_NAMES = {
-    "cls": ("[CLS]", symbols_lib.CLS, symbols_lib.BOS, "<bos>"),
-    "sep": ("[SEP]", symbols_lib.SEP, symbols_lib.EOS, "<eos>"),
-    "pad": ("[PAD]", symbols_lib.PAD),
-    "mask": ("[MASK]", symbols_lib.MASK),
-    "unk": ("[UNK]", symbols_lib.UNK),
-}
 _OPTIONAL = {
     "bos": symbols_lib.BOS,
     "eos": symbols_lib.EOS,
@@ -117,10 +109,7 @@ class ReleasedTokenizer:
             name: -1 if (i := self.package.token_to_id(piece)) is None else i
             for name, piece in _OPTIONAL.items()
         }
-        names = dict(_NAMES)
-        if frame := frames.read(self.rules):
-            names["cls"] = (frame.cls, *names["cls"])
-            names["sep"] = (frame.sep, *names["sep"])
+        names = frames.symbol_pieces(self.rules, self.vocabulary.about)
         for name, pieces in names.items():
             ids = [self.package.token_to_id(piece) for piece in pieces]
             known = [i for i in ids if i is not None]

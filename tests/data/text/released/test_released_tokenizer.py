@@ -154,6 +154,52 @@ def test_cls_and_sep_are_those_of_the_files_rows(made, tmp_path, rule, wanted):
     assert tuple(map(tokenizer.id_to_piece, found)) == wanted
 
 
+@pytest.mark.parametrize(
+    "name, declared",
+    [
+        ("tokenizer_config.json", {"mask_token": "<mask>"}),
+        ("special_tokens_map.json", {"mask_token": {"content": "<mask>"}}),
+        ("tokenizer_config.json", {"pad_token": "<|pad|>"}),
+        # What the folder's tokenizer does not hold is nothing.
+        ("tokenizer_config.json", {"mask_token": "<none>"}),
+    ],
+)
+def test_symbols_are_those_that_the_folder_declares(
+    made, tmp_path, name, declared
+):
+    """`[MASK]` counted, and a folder without `[PAD]` and `<pad>` was refused."""
+    content = pathlib.Path(made["bpe"]).read_text(encoding="utf-8")
+    value = json.loads(content)
+    size = len(value["model"]["vocab"])
+    ((key, token),) = declared.items()
+    token = token["content"] if isinstance(token, dict) else token
+    if token == "<mask>":
+        row = value["added_tokens"][0] | {"id": size, "content": token}
+        value["added_tokens"].append(row)
+    if token == "<|pad|>":
+        value = json.loads(content.replace("[PAD]", token))
+    folder = tmp_path / "released"
+    folder.mkdir()
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    (folder / name).write_text(json.dumps(declared))
+    tokenizer = ReleasedTokenizer(str(path))
+    found = getattr(tokenizer.symbols, key.removesuffix("_token"))
+    wanted = "[MASK]" if token == "<none>" else token
+    assert tokenizer.id_to_piece(found) == wanted
+    # So does the copy in a model's folder.
+    copied = vocabulary.copy(
+        tokenizer.vocabulary, tokenizer.settings, str(tmp_path)
+    )
+    again = ReleasedTokenizer(copied)
+    assert (again.symbols, again.sha256) == (
+        tokenizer.symbols,
+        tokenizer.sha256,
+    )
+    beside = tmp_path / "tokenizer_config.json"
+    assert beside.exists() == (token != "<none>")
+
+
 def test_spans_of_bytes_leave_blanks_out(made):
     tokenizer = opening.open_tokenizer(made["bpe"])
     text = "the boats"
