@@ -142,6 +142,12 @@ class ExportOptions:
     max_seq_length: int = setting(
         0, "Longest input in tokens; 0 = as trained (lm: 512).", bounds=">= 0"
     )
+    num_texts: int = setting(
+        0,
+        "Texts of a row of a classifier that another program fine-tuned: 2 for "
+        "pairs; 0 = one, or as trained here.",
+        bounds=">= 0",
+    )
     model_name: str = setting(
         "xlnet", "Name in the warm-up requests, TF-Serving's --model_name."
     )
@@ -167,6 +173,10 @@ class ExportOptions:
         require(
             self.task == EMBEDDING or not self.pooling,
             f"--pooling={self.pooling} is for --task={EMBEDDING}",
+        )
+        require(
+            self.task not in (EMBEDDING, *LANGUAGE_MODEL) or not self.num_texts,
+            f"--num_texts={self.num_texts} is for classifiers: leave it out",
         )
         require(
             self.task not in LANGUAGE_MODEL or self.precision == "float32",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from modeling.encoders.contract import EncoderConfig
 
 _PRETRAINING = "pretraining"  # head of language models with a mask
+# Heads whose rows may be of several texts.
+_SEQUENCE = ("classification", "multi_label", "regression")
 _LENGTH = 512  # rows of language models, where nothing else is said
 
 
@@ -124,6 +126,7 @@ def _read_spec(
         return _language_model_spec(options, spiece, source, config)
     from data.finetuning import thresholds
     from modeling.checkpoints import weights
+    from training.finetuning import preflight
 
     path = os.path.join(options.model_dir, task_spec.FILE_NAME)
     if not task_spec.find_folder(options.model_dir):
@@ -139,6 +142,9 @@ def _read_spec(
             f"head {spec.head}: leave --task out or give another --model_dir"
         )
     text_settings.resolve(options.text, spec.text, path)
+    if options.num_texts:
+        spec = _of_texts(spec, options.num_texts, path)
+        preflight.check_segments(spec, config)
     if options.max_seq_length:
         spec = dataclasses.replace(spec, max_seq_length=options.max_seq_length)
     name = weights.name_in(options.model_dir, source.path)
@@ -146,6 +152,20 @@ def _read_spec(
     for line in lines:
         print(line)
     return thresholds.replace(spec, spec_thresholds)
+
+
+def _of_texts(spec: TaskSpec, count: int, path: str) -> TaskSpec:
+    """The task with rows of so many texts, where its folder does not say it."""
+    data = spec.data_options
+    trained = int(data.get("num_texts", 1))
+    known = not data.get("released") or "num_texts" in data
+    if spec.head not in _SEQUENCE or (known and count != trained):
+        raise UserError(
+            f"--num_texts={count}: wanted a classifier that another program "
+            f"fine-tuned, {path} says {spec.head} of {trained} texts; leave "
+            "it out"
+        )
+    return dataclasses.replace(spec, data_options=data | {"num_texts": count})
 
 
 def _language_model_spec(

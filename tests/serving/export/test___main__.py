@@ -14,7 +14,8 @@ from modeling.checkpoints import restore as checkpoints
 from serving.export import __main__ as export
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
-from tests.helpers import released
+from serving.signatures.sequence import text_names
+from tests.helpers import released, released_folders
 from tests.serving.export.toy_exports import (
     LABELS,
     RELEASED,
@@ -66,6 +67,33 @@ def test_a_task_is_that_of_its_folder(tmp_path):
     assert longer == dataclasses.replace(spec, max_seq_length=31)
     with pytest.raises(UserError, match="--task=rte, but .*task.json says tsv"):
         read_spec(tmp_path, task="rte")
+
+
+def test_a_classifier_of_pairs_that_others_tuned(tmp_path):
+    """Its configuration does not say that it reads two texts."""
+    folder = released_folders.write_head(tmp_path / "bert", "bert_sequence")
+    source = checkpoints.resolve(str(folder))
+    config = checkpoints.find_config(str(folder))
+
+    def names(**options):
+        options = ExportOptions(str(folder), **options)
+        spec = export._read_spec(options, "", source, config)
+        return text_names(spec)
+
+    assert names() == ("text",)
+    assert names(num_texts=2) == ("text_a", "text_b")
+    with pytest.raises(UserError, match="2 segments .*, found 3 texts"):
+        names(num_texts=3)
+    spec = make_spec("multi_label", LABELS, num_texts=2)
+    spec.write(str(tmp_path))
+    with pytest.raises(UserError, match="--num_texts=3: .* of 2 texts; leave"):
+        read_spec(tmp_path, num_texts=3)
+    make_spec("span", ()).write(str(tmp_path))
+    with pytest.raises(UserError, match="--num_texts=2: .*says span"):
+        read_spec(tmp_path, num_texts=2)
+    for task in ("embedding", "lm"):
+        with pytest.raises(UserError, match="--num_texts=2 is for classifiers"):
+            ExportOptions(str(folder), task=task, num_texts=2)
 
 
 def test_a_pretrained_folder_is_told_the_other_tasks(tmp_path):
