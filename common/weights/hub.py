@@ -39,12 +39,16 @@ RELEASED = {
     "answerdotai/ModernBERT-large": "answerdotai/ModernBERT-large",
 }
 CONFIG = "config.json"
-# Beside the weights: tokenizers, and how sentence vectors are made.
+# How sentence vectors are made.
+SENTENCES = re.compile(
+    r"modules\.json|sentence_[a-z-]+_config\.json|\d+_\w+/config\.json"
+    r"|config_sentence_transformers\.json"
+)
+# Beside the weights: these, and tokenizers.
 _BESIDE = re.compile(
     r"spiece\.model|tokenizer\.json|vocab\.(txt|json)|merges\.txt"
     r"|tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json"
-    r"|modules\.json|sentence_[a-z-]+_config\.json|\d+_\w+/config\.json"
-    r"|config_sentence_transformers\.json"
+    rf"|{SENTENCES.pattern}"
 )
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _NAME = re.compile(

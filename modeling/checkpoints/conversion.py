@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.errors import UserError
 from common.heads import ENCODER
 from common.references import resolve
 from common.vocabularies import vocabulary
+from common.weights import hub
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, tiling
 from modeling.checkpoints import native as native_checkpoint
@@ -280,6 +282,7 @@ def write(
         with native_checkpoint.new_folder(output) as folder:
             hf_checkpoint.write_weights(folder, arrays, config, weights.head)
             _copy_vocabulary(source.folder, folder)
+            _copy_sentence_rule(source.folder, folder)
             symbols, said = {}, []
             if write_text:
                 symbols, said = write_text(folder, config, weights.head)
@@ -333,8 +336,22 @@ def _copy_beside(
     source: Source, head: str, folder: str, write_task: TaskWriter | None
 ) -> None:
     _copy_vocabulary(source.folder, folder)
+    _copy_sentence_rule(source.folder, folder)
     if write_task:
         write_task(folder, head)
+
+
+def _copy_sentence_rule(from_folder: str, to_folder: str) -> None:
+    """What makes vectors of texts, where a folder says it."""
+    if not tf.io.gfile.isdir(from_folder):
+        return
+    for part in sorted(files.list_names(from_folder)):
+        for name in (part, f"{part}/config.json"):
+            path = os.path.join(from_folder, name)
+            if hub.SENTENCES.fullmatch(name) and tf.io.gfile.exists(path):
+                own = os.path.join(to_folder, name)
+                tf.io.gfile.makedirs(os.path.dirname(own))
+                tf.io.gfile.copy(path, own, overwrite=True)
 
 
 def _copy_vocabulary(from_folder: str, to_folder: str) -> None:

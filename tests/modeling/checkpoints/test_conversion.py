@@ -339,3 +339,27 @@ def test_an_encoder_alone_is_read_from_its_native_folder(tmp_path):
     model = PretrainingModel(BERT)
     checkpoints.restore(model, native, require="encoder")
     _assert_equal(encoder, model.encoder)
+
+
+def test_what_makes_sentence_vectors_travels(tmp_path):
+    """Vectors of a native copy were those of its pieces."""
+    theirs, native = tmp_path / "theirs", str(tmp_path / "native")
+    made = _native(build_encoder(BERT), "encoder", str(tmp_path / "made"))
+    conversion.convert(ConvertOptions("native", "hf", made, str(theirs)))
+    rule = {
+        "modules.json": [{"type": "Pooling", "path": "1_Pooling"}],
+        "sentence_bert_config.json": {"max_seq_length": 9},
+        "config_sentence_transformers.json": {"truncate_dim": 4},
+        "1_Pooling/config.json": {"pooling_mode": "mean"},
+    }
+    (theirs / "1_Pooling").mkdir()
+    for name, value in rule.items():
+        (theirs / name).write_text(json.dumps(value))
+    (theirs / "README.md").write_text("a card")
+    back = str(tmp_path / "back")
+    conversion.convert(ConvertOptions("hf", "native", str(theirs), native))
+    conversion.convert(ConvertOptions("native", "hf", native, back))
+    for folder in map(pathlib.Path, (native, back)):
+        for name, value in rule.items():
+            assert json.loads((folder / name).read_text()) == value
+        assert not (folder / "README.md").exists()
