@@ -81,7 +81,8 @@ def join_segments(
         )
     # Two texts have these symbols between them, the last one has SEP behind it.
     sep, *more = symbols.between(layout, ids)
-    follows = there * tf.sign(tf.cumsum(there, 1, True, True))  # [B, S]
+    later = tf.cumsum(there, 1, exclusive=True, reverse=True)  # [B, S]
+    follows = there * tf.minimum(later, 1)
     marks = tf.reduce_sum(there + follows * len(more), 1, keepdims=True)
     room = max_length - 1 - marks
     kept = shared_lengths(lengths, room)
