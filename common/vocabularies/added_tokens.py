@@ -5,6 +5,7 @@ Older folders have `added_tokens.json` instead, text -> id, and
 `special_tokens_map.json` says which of these stand for no text.
 """
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -86,6 +87,25 @@ def declared(path: str, config: Mapping[str, Any]) -> list[dict]:
 def _row(number: int, content: str, flags: Mapping[str, Any]) -> dict:
     known = {flag: bool(flags.get(flag)) for flag in RULES}
     return known | {"id": number, "content": content}
+
+
+def without_special(content: bytes) -> bytes:
+    """A `tokenizer.json` to which its special tokens are text in a text.
+
+    They keep their ids as pieces of the model; those that are none stay.
+    """
+    try:
+        value = json.loads(content)
+        vocab = value["model"]["vocab"]
+        pieces = {p if isinstance(p, str) else p[0] for p in vocab}
+        value["added_tokens"] = [
+            row
+            for row in value.get("added_tokens") or ()
+            if not row.get("special") or row["content"] not in pieces
+        ]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return content  # whoever reads it says what is wrong
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def with_rest(

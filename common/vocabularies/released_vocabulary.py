@@ -54,6 +54,16 @@ def as_json(
         `vocab.json` without its merges or with merges of other pieces, either
         of a class with other rules.
     """
+    made = _made(path, content, config, merges)
+    if config.get("split_special_tokens") is True:
+        return added_tokens.without_special(made)
+    return made
+
+
+def _made(
+    path: str, content: bytes, config: Mapping, merges: bytes | None
+) -> bytes:
+    """`as_json` by the form of the file."""
     if os.path.basename(path) == BPE_NAME:
         _check_class(path, config, _BYTE_LEVEL)
         return _byte_level(path, content, config, merges)
@@ -62,6 +72,11 @@ def as_json(
     if path.endswith(".model"):
         return unigram_rules.of_spiece(path, content, config)
     _check_class(path, config, _WORDPIECE)
+    return _wordpiece(path, content, config)
+
+
+def _wordpiece(path: str, content: bytes, config: Mapping) -> bytes:
+    """The `tokenizer.json` of a `vocab.txt`."""
     pieces = _lines(path, content)
     # The last of two equal pieces counts, as in the readers of these files.
     numbers = {piece: i for i, piece in enumerate(pieces)}

@@ -86,3 +86,38 @@ def test_ids_that_nobody_would_give_are_one_line(folder, value, message):
 
 def test_a_folder_without_such_a_file(tmp_path):
     assert added_tokens.of_folder(str(tmp_path), {"a": 1}) == {"a": 1}
+
+
+def test_special_tokens_of_a_text_are_split_where_the_folder_says_so(folder):
+    """`[SEP]` in a text was a symbol; transformers cuts it into pieces."""
+    package = pytest.importorskip("tokenizers")
+    (folder / "added_tokens.json").unlink()
+    (folder / "copy").mkdir()
+    name, found = "tokenizer_config.json", []
+    for split in (False, True):
+        write(folder, name, {"split_special_tokens": split})
+        read = vocabulary.read(str(folder / "vocab.txt"))
+        tokenizer = package.Tokenizer.from_str(read.content.decode())
+        encoding = tokenizer.encode("the [SEP]", add_special_tokens=False)
+        found.append(encoding.ids)
+        assert tokenizer.token_to_id("[SEP]") == 3
+        # The copy in a model's folder has no such file beside it.
+        vocabulary.copy(read, read.resolve(), str(folder / "copy"))
+        again = vocabulary.read(str(folder / "copy" / "tokenizer.json"))
+        assert again.sha256 == read.sha256
+    assert found == [[5, 3], [5, 1, 1, 1]]
+
+
+def test_special_tokens_that_are_no_pieces_stay():
+    rows = [
+        {"id": i, "content": text, "special": special}
+        for i, (text, special) in enumerate(
+            (("[CLS]", True), ("[E1]", True), ("the", False))
+        )
+    ]
+    model = {"vocab": [["[CLS]", 0.0], ["the", -1.0]]}
+    content = json.dumps({"model": model, "added_tokens": rows}).encode()
+    value = json.loads(added_tokens.without_special(content))
+    assert value["added_tokens"] == rows[1:] and value["model"] == model
+    for damaged in (b"no JSON", b"[]", b'{"model": {}}'):
+        assert added_tokens.without_special(damaged) == damaged
