@@ -96,10 +96,9 @@ def join_segments(
         segments.append(column(symbols.SEGMENT_A, batch))
     for i, part in enumerate(parts):
         head = first_of_rows(part, kept[:, i])
-        ends = [first_of_rows(column(sep, batch), there[:, i])]
-        for mark in more:
-            ends.append(first_of_rows(column(mark, batch), follows[:, i]))
-        both = tf.concat([head, *ends], 1)
+        ends = [(sep, there), *((mark, follows) for mark in more)]
+        both = [first_of_rows(column(m, batch), n[:, i]) for m, n in ends]
+        both = tf.concat([head, *both], 1)
         pieces.append(both)
         kind = tf.gather(kinds[:, i], both.value_rowids())
         segments.append(both.with_values(kind))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import figures, files
+from common.contract.symbols import row_symbols
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import examples as task_examples
@@ -112,9 +113,10 @@ class ClassifierTask(Task):
                 "name them with --text_columns"
             )
         self.num_texts = most
-        if self.features.row_length < self.num_texts + 2:
+        least = row_symbols(self.features.layout, self.num_texts) + 1
+        if self.features.row_length < least:
             raise UserError(
-                f"--max_seq_length must be at least {self.num_texts + 2} for "
+                f"--max_seq_length must be at least {least} for "
                 f"{self.num_texts} texts per row"
             )
         key = {

@@ -1,7 +1,9 @@
 """Whose task a trained model has; a set that is planted."""
 
+import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from common.contract.task_spec import TaskSpec
@@ -9,6 +11,7 @@ from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier import glue
 from data.finetuning.classifier.task import ambiguous, check_trained
+from data.finetuning.examples import BadRows
 from tests.helpers.runs import classifier as run_classifier
 from tests.helpers.runs.classifier import CONFIG, make_job, make_options
 
@@ -61,6 +64,24 @@ def test_dev_is_read_by_the_columns_of_training(tmp_path, spiece_model, dev):
             spiece_model,
             make_options(tmp_path, do_train=True, do_eval=True),
         )
+
+
+def test_rows_have_room_for_what_joins_their_texts(tmp_path, spiece_model):
+    (tmp_path / "train.tsv").write_text(
+        "text\tquestion\tlabel\nred\tsea\tyes\nsea\tred\tno\n"
+    )
+    options = make_options(tmp_path, do_train=True)
+    job = make_job(tmp_path, spiece_model, options)
+    examples, bad = job.train.examples, BadRows(False)
+    for layout, least in (("cls_first", 4), ("cls_first_sep_sep", 5)):
+        job.features = dataclasses.replace(
+            job.features, layout=layout, max_seq_length=least
+        )
+        table = job.with_features("train", examples, bad).table
+        assert max(np.diff(table.row_splits)) == least
+    job.features = dataclasses.replace(job.features, max_seq_length=4)
+    with pytest.raises(UserError, match="at least 5 for 2 texts"):
+        job.with_features("train", examples, bad)
 
 
 @pytest.mark.long
