@@ -23,7 +23,12 @@ LENGTH, STRIDE, QUERY, ANSWER, BEST = 40, 9, 12, 6, 4
 
 @pytest.fixture(
     scope="module",
-    params=["xlnet", pytest.param("bert", marks=pytest.mark.slow)],
+    params=[
+        "xlnet",
+        pytest.param("cls_first", marks=pytest.mark.slow),
+        pytest.param("cls_first_sep_cls", marks=pytest.mark.slow),
+        pytest.param("cls_first_sep_sep_one_segment", marks=pytest.mark.slow),
+    ],
 )
 def context(request, spiece_model):
     tf.keras.utils.set_random_seed(7)
@@ -38,7 +43,7 @@ def context(request, spiece_model):
         init_std=0.3,
     )
     data_options = {}
-    if request.param == "bert":
+    if request.param != "xlnet":
         config = BertConfig(
             vocab_size=offline.vocab_size,
             d_model=24,
@@ -47,7 +52,7 @@ def context(request, spiece_model):
             d_inner=40,
             init_std=0.3,
         )
-        data_options = {"layout": "cls_first"}
+        data_options = {"layout": request.param}
     model = SpanModel(config, start_n_top=4, end_n_top=3)
     spec = TaskSpec(
         "squad",
