@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import subprocess
 import sys
 
@@ -20,10 +21,8 @@ OTHERS = {
     "benchmarks.lm_generation",
     "scripts/tpu/lock",
     "scripts/flags_page",
-    "scripts/diagrams",
     "scripts/measured_tables",
     "scripts/messages_page",
-    "scripts/notebooks",
     "scripts/readability",
     "scripts/pages/diagrams",
     "scripts/pages/notebooks",
@@ -31,6 +30,7 @@ OTHERS = {
     "scripts.pages.widths",
     "tests.scripts.pages.marks",
 }
+WRITTEN = ("flags.md", "troubleshooting.md")  # by programs
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
 
 
@@ -102,6 +102,47 @@ def test_flags_of_studies_and_benchmarks_exist_and_parse():
     }
     assert len(programs) > 20
     assert not errors_of(programs)
+
+
+def wrong_values(text: str, listed: str) -> list[tuple[str, str]]:
+    """(flag, value) of `--flag=value` that no command has among its choices.
+
+    `listed` is docs/reference/flags.md. A bar separates several values.
+    """
+    choices = collections.defaultdict(set)
+    free = set()  # flags that take any value in one of the commands
+    row = r"^\| `--(\w+)`(?:<a [^|]*)? \| ([^|]*)\|"
+    for name, kind in re.findall(row, listed, re.M):
+        of = re.search(r"(?:^|\s)of (.*)", kind.strip())
+        if of:
+            choices[name] |= set(re.split(", ?", of[1]))
+        else:
+            free.add(name)
+    return [
+        (name, value)
+        for name, values in re.findall(r"`--(\w+)=([^\s`]+)", text)
+        if name in choices.keys() - free
+        for value in values.split("|")
+        if value not in choices[name]
+    ]
+
+
+def test_values_of_flags_in_the_text_are_choices():
+    listed = (ROOT / "docs/reference/flags.md").read_text(encoding="utf-8")
+    assert wrong_values("`--runner=bean` `--runner=local|beam`", listed) == [
+        ("runner", "bean")
+    ]
+    found = [
+        (page.name, name, value)
+        for page in pages.pages()
+        if page.name not in WRITTEN
+        for name, value in wrong_values(
+            page.read_text(encoding="utf-8"), listed
+        )
+        # The option of that name of Beam.
+        if (name, value.endswith("Runner")) != ("runner", True)
+    ]
+    assert not found
 
 
 def test_a_wrong_flag_is_found():
