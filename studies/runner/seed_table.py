@@ -125,14 +125,14 @@ def table(
     base = next((row for row in rows if row.name == reference), None)
     rates = any(row.rate is not None for row in rows)
     head = ["row", *(["targets"] if rates else [])]
+    blank = [""] * (len(head) - 1)
     lines = [[*head, *(c.title or c.name for c in columns)]]
     lines.append(["---"] * len(lines[0]))
     best = {c.name: _best(rows, c) for c in columns}
     for row in rows:
-        rate = [] if row.rate is None else [f"{row.rate:.2%}"]
-        blank = [""] * len(rate if rates else [])
+        rate = "" if row.rate is None else f"{row.rate:.2%}"
         cells = [_cell(row, c, best[c.name]) for c in columns]
-        lines.append([row.name, *(rate or blank), *cells])
+        lines.append([row.name, *([rate] if rates else []), *cells])
         if base is not None and row is not base:
             apart = [_difference(row, base, c) for c in columns]
             if any(apart):
