@@ -282,10 +282,8 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
 
     Raises UserError: PREFIX.model is there, but of other settings or text.
     """
-    model, about = (
-        options.model_prefix + ".model",
-        options.model_prefix + ".json",
-    )
+    model = options.model_prefix + ".model"
+    about = options.model_prefix + ".json"
     try:
         summary = None
         if files.exists(about):

@@ -33,7 +33,7 @@ class System:
 
     Attributes:
       name: shown in the table, unique within a comparison.
-      module: `benchmarks.system_*` with `build(workload, options)`.
+      module: in `benchmarks.systems`, with `build(workload, options)`.
       options: JSON-able, e.g. {"precision": "mixed_bfloat16"}.
       python: interpreter; None = this one.
       folder: checkout whose code it runs; None = this one.

@@ -13,12 +13,12 @@ JSON_ENDINGS = (".jsonl", ".json")  # of files with a JSON document per line
 _SMALL_MEGABYTES = 8.0
 
 
-def check_text_name(path: str, flag: str = "output_file") -> None:
-    """Requires a name that no reader takes for that of another form."""
-    plain_name(path, flag)
+def check_text_name(path: str) -> None:
+    """Requires an --output_file that no reader takes for another form."""
+    plain_name(path)
     require(
         not path.endswith(JSON_ENDINGS),
-        f"--{flag}={path} is called like JSON, but text is written: give a "
+        f"--output_file={path} is called like JSON, but text is written: give a "
         "name that ends with .txt",
     )
 

@@ -126,15 +126,13 @@ class BlockBuilder(layout.BlockBuilder):
         ends = np.cumsum(sizes)[np.cumsum(sentences) - 1] if kept else []
         tokens = np.diff(ends, prepend=0) if kept else np.zeros(0, np.int64)
         short = tokens < options.min_document_tokens
-        streams, counts = (
-            {},
-            {
-                "documents": len(block_documents),
-                "left_out_duplicate": len(duplicates),
-                "left_out_symbols": int(symbolic.sum()),
-                "left_out_short": int(short.sum()),
-            },
-        )
+        streams = {}
+        counts = {
+            "documents": len(block_documents),
+            "left_out_duplicate": len(duplicates),
+            "left_out_symbols": int(symbolic.sum()),
+            "left_out_short": int(short.sum()),
+        }
         if self.plan.readings:
             counts["left_out_weight"] = int(by_weight.sum())
         for split, wanted in (("train", ~dev & ~short), ("dev", dev & ~short)):

@@ -202,12 +202,12 @@ def _checksums(value: dict) -> dict[str, str]:
     options = value.get("options")
     if isinstance(options, dict):
         flat |= {f"options.{k}": v for k, v in options.items()}
-    return {
-        k: hashlib.sha256(json.dumps(v, sort_keys=True).encode()).hexdigest()[
-            :12
-        ]
-        for k, v in flat.items()
-    }
+    return {name: _checksum(field) for name, field in flat.items()}
+
+
+def _checksum(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _check_fields(value: dict, wanted, path: str) -> None:

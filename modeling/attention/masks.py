@@ -105,14 +105,12 @@ def attention_masks(
     """
     pad = None
     if input_mask is not None:
-        pad = tf.equal(tf.cast(input_mask, tf.int32), 0)[
-            :, tf.newaxis
-        ]  # [B, 1, T]
+        pad = tf.equal(tf.cast(input_mask, tf.int32), 0)  # [B, T]
+        pad = pad[:, tf.newaxis]  # [B, 1, T]
     causal = None
     if attn_type == "uni":
-        causal = causal_mask(query_len, memory_len, same_length)[
-            tf.newaxis
-        ]  # [1, T, K]
+        causal = causal_mask(query_len, memory_len, same_length)
+        causal = causal[tf.newaxis]  # [1, T, K]
     stale = _stale(memory_len, memory_length)  # [B, 1, M]
     blocked = any_of(perm_mask, pad)  # [B, T, T], [B, 1, T] or None
     content = blocked

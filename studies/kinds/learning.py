@@ -88,12 +88,10 @@ class Learning(Study):
 
     def curves(self) -> dict[str, dict[str, Curve]]:
         """Row -> seed -> curve of what is done, and not elsewhere."""
-        metric, curves_by_column = (
-            self.options.columns_of_curves()[0].metric,
-            {},
-        )
+        metric = self.options.columns_of_curves()[0].metric
+        curves_by_row: dict[str, dict[str, Curve]] = {}
         for row in self.options.rows:
-            own = curves_by_column.setdefault(row.key, {})
+            own = curves_by_row.setdefault(row.key, {})
             for seed in range(self.options.pretrain_seeds):
                 name = f"{row.key}-{seed}"
                 path = self.path(name, "run", EVALUATIONS)
@@ -105,7 +103,7 @@ class Learning(Study):
                     "steps": [e["step"] for e in evaluations],
                     "losses": [e[metric] for e in evaluations],
                 }
-        return curves_by_column
+        return curves_by_row
 
     @functools.cached_property
     def seconds(self) -> dict[str, float]:

@@ -69,9 +69,8 @@ class Observed:
             attention.seg_embed if self.stream.segments is not None else None
         )
         queries = relative.make_queries(self.q, self.keys.biases, seg_embed)
-        return relative.masked_scores(queries, self.keys, self.stream)[
-            0
-        ].numpy()
+        scores, _ = relative.masked_scores(queries, self.keys, self.stream)
+        return scores.numpy()
 
     def probabilities(self) -> np.ndarray:
         """float32 [N, B, Q, K], 1 in sum over the keys.

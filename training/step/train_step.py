@@ -280,10 +280,8 @@ class Trainer(orbit.AbstractTrainer):
         """
         weight = tf.maximum(sums.weight, 1e-9)
         scale = 1.0 / weight
-        optimizer, loss_scale = (
-            self._learner.optimizer,
-            self._learner.loss_scale,
-        )
+        optimizer = self._learner.optimizer
+        loss_scale = self._learner.loss_scale
         limit = optimizer.options.clip
         if loss_scale is None:
             factor, norm = clip_factor(gradients, limit, scale)

@@ -132,17 +132,13 @@ def picture(
     matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str]
 ) -> bytes:
     """A PNG: shares of each row as colour, examples as numbers."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     families = figures.families([*rows, *columns])
     rows, columns = (
         [figures.literal(name) for name in names] for names in (rows, columns)
     )
     height, width = (2.5 + 0.3 * min(n, 60) for n in matrix.shape)
-    figure = Figure(figsize=(width + 1, height))
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    size = (width + 1, height)
+    figure, ((axes,),) = figures.new(layout=None, figsize=size)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(columns)), columns, rotation=90)

@@ -211,12 +211,8 @@ class GraphWordPiece(RawTokenizer):
         alone = tf.equal(kind, _ALONE)
         blank = tf.equal(kind, _BLANK)
         new_row = tf.not_equal(flat.rows[1:], flat.rows[:-1])
-        begins = (
-            alone
-            | tf.concat([[True], new_row | (alone | blank)[:-1]], 0)[
-                : tf.size(kind)
-            ]
-        )
+        behind = tf.concat([[True], new_row | (alone | blank)[:-1]], 0)
+        begins = alone | behind[: tf.size(kind)]
         source = tf.cast(tf.where(~blank)[:, 0], tf.int32)
         words = flat.take(source, tf.gather(flat.points, source))
         return words, tf.gather(begins, source)

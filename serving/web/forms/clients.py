@@ -110,12 +110,11 @@ def _inputs_of(value, description: Mapping, limit: ServerOptions):
     if PIECES not in description["signatures"]:
         raise UserError("input: this model takes texts, no ids")
     specs = {"input_ids": {"dtype": "int32", "shape": [None, None]}}
-    ids = [
-        inputs.check_row({"input_ids": item}, specs, where, limit, description)[
-            "input_ids"
-        ]
+    rows = [
+        inputs.check_row({"input_ids": item}, specs, where, limit, description)
         for item, where in zip(items, places, strict=True)
     ]
+    ids = [row["input_ids"] for row in rows]
     width = max(map(len, ids))
     return PIECES, [
         {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from common import files
+from common import figures, files
 from data.finetuning.ranking import metrics, runs
 from data.finetuning.ranking.collection import Collection
 from data.finetuning.ranking.metrics import Result
@@ -204,11 +204,8 @@ def kernel_lines(features: Features, mu: tuple[float, ...]) -> list[str]:
 
 def draw_kernels(path: str, features: Features, mu: tuple[float, ...]) -> None:
     """A PNG: per layer the histogram of cosines and the firing rates."""
-    from matplotlib.figure import Figure
-
     count = len(features.layers)
-    figure = Figure(figsize=(9, 1.8 * count + 0.6), layout="constrained")
-    axes = figure.subplots(count, 2, squeeze=False)
+    figure, axes = figures.new(count, 2, figsize=(9, 1.8 * count + 0.6))
     edges = np.linspace(-1, 1, BINS + 1)
     rates = features.statistics.firing_rates()
     shares = features.statistics.mass_shares()
