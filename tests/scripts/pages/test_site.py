@@ -113,12 +113,20 @@ def test_the_reading_order_names_files_that_exist():
     assert missing == []
 
 
-def test_the_tests_that_the_page_names_exist():
-    page = (ROOT / "docs/explanation/model.md").read_text()
-    names = re.findall(r"`(?:tests/modeling/)?((?:\w+/)?test_\w+\.py)`", page)
-    assert len(names) > 4
-    folder = ROOT / "tests" / "modeling"
-    places = (folder, ROOT)
-    assert [
-        n for n in names if not any((p / n).is_file() for p in places)
-    ] == []
+def test_the_tests_that_pages_name_exist():
+    tests = [
+        f"/{p.relative_to(ROOT)}" for p in ROOT.rglob("tests/**/test_*.py")
+    ]
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(
+            r"`([\w/]*test_\w+\.py)`", page.read_text(encoding="utf-8")
+        )
+    }
+    assert len(named) > 20
+    assert not [
+        (page, name)
+        for page, name in named
+        if not any(path.endswith(f"/{name}") for path in tests)
+    ]
