@@ -26,6 +26,19 @@ def test_links_and_pictures_of_pages_exist():
     assert not missing
 
 
+def test_every_page_is_linked_by_another():
+    fronts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    linked = {
+        (page.parent / target).resolve()
+        for page in [*fronts, *PAGES]
+        for target in re.findall(
+            r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")
+        )
+        if (page.parent / target).resolve() != page.resolve()
+    }
+    assert not [p.name for p in PAGES if p.resolve() not in linked]
+
+
 def test_pages_that_files_of_the_repository_name_exist():
     """In messages, comments and the pages in front."""
     listed = subprocess.run(
