@@ -133,7 +133,7 @@ def step_time(
     """Puts the parts together.
 
     Args:
-      forward_backward: `tpu_lowering.Compiled` of forward, backward, clipping.
+      forward_backward: `lowering.Compiled` of forward, backward, clipping.
       full_step: the same of the whole step, or None.
       gradient_bytes: of all gradients, float32.
       chips: of the pod.
@@ -194,7 +194,7 @@ def extrapolate(low, high, counts: tuple[int, int, int], chip: Chip):
     constant and so much per layer.
 
     Args:
-      low, high: `tpu_lowering.Compiled` of fewer layers and of more.
+      low, high: `lowering.Compiled` of fewer layers and of more.
       counts: their layers and those that are asked for.
       chip: for which whole seconds are added where they are missing.
 

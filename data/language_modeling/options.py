@@ -12,7 +12,6 @@ PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
 # Data sets of one file, whose splits are cut at any byte.
 ONE_FILE = ("enwik8", "text8")
-INSPECT_MODES = ("check", "record", "statistics")
 
 
 @dataclasses.dataclass(frozen=True)

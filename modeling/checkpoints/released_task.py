@@ -59,7 +59,7 @@ def fields(folder: str) -> dict[str, Any] | None:
             "summary_type": able.summary_type,
             "use_proj": theirs.get("summary_use_proj", True) is not False,
             "pooling": "masked",
-        } | _pooling(theirs, folder, head)
+        } | _pooling(theirs, folder)
     text, digest, layout = _vocabulary(folder, theirs)
     longest = theirs.get("max_position_embeddings")
     return {
@@ -155,7 +155,7 @@ def _of_tokens(theirs: dict[str, Any], head: str) -> dict[str, Any]:
     return options | {"independent": True}
 
 
-def _pooling(theirs: dict[str, Any], folder: str, head: str) -> dict[str, Any]:
+def _pooling(theirs: dict[str, Any], folder: str) -> dict[str, Any]:
     """How a classifier makes one vector, where it is not the usual way."""
     if theirs.get("classifier_pooling") == "mean":
         return {"summary_type": "mean"}

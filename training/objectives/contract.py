@@ -2,8 +2,8 @@
 
 An objective knows its model, its loss and its per-row outputs; the step, the
 loop, evaluations and reports know steps, replicas, memory, checkpoints.
-Nothing else passes between them: another objective is a subclass here and a
-name in `training.objectives.build`.
+Nothing else passes between them: another objective is a subclass of
+`Objective` and a row in `common.heads`.
 """
 
 from collections.abc import Mapping

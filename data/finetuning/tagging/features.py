@@ -206,7 +206,7 @@ def piece_scores(
         scores = np.zeros((len(pieces.ids), logits.shape[-1]), logits.dtype)
         spans = [(int(windows.start[w]), int(lengths[w])) for w in mine]
         for k, w in enumerate(mine):
-            start, length = spans[k]
+            start, _ = spans[k]
             scored = np.flatnonzero(max_context(spans, k))
             scores[start + scored] = logits[w, scored + windows.first]
         result.append(scores)

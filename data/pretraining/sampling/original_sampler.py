@@ -105,7 +105,7 @@ def make_arrays(
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """As `examples.make_arrays`, with the original's draws.
+    """As `record_arrays.make_arrays`, with the original's draws.
 
     `words` holds the pieces that begin a word, bool [V], and whether the
     stream is backward.

@@ -106,7 +106,7 @@ class GraphBpe(RawTokenizer):
         flat = self._prepare(raw)
         sizes = graph_text.utf8_sizes(flat.points)
         sizes = tf.where(flat.points >= CODE_POINTS, 1, sizes)
-        ids, word, starts = self._merge(*self._bytes(flat, sizes))
+        ids, _, starts = self._merge(*self._bytes(flat, sizes))
         # A piece ends where the next one begins: words leave no gaps.
         ends = tf.concat([starts, [tf.reduce_sum(sizes)]], 0)[1:]
         first, last = graph_text.points_of_bytes(sizes, starts, ends)

@@ -51,7 +51,7 @@ def build(tokenizer: Tokenizer, layout: str) -> bytes:
         "normalizer": {
             "type": "Sequence",
             "normalizers": [
-                *_hidden_symbols(proto, tokenizer),
+                *_hidden_symbols(proto),
                 *_our_rules(tokenizer),
                 *_sentencepiece_rules(proto, tokenizer),
             ],
@@ -214,7 +214,7 @@ def _class(points: Iterable[int]) -> str:
     return f"[{''.join(parts)}]"
 
 
-def _hidden_symbols(proto, tokenizer: Tokenizer) -> list[Rule]:
+def _hidden_symbols(proto) -> list[Rule]:
     """Symbols in raw text are text: their first unknown character says so.
 
     Where all characters of a symbol are pieces, its score keeps it away.
