@@ -80,6 +80,7 @@ class Gains(Study):
             {
                 "task": task.base,
                 "labels": int(task.labels) if task.labels.isdigit() else 0,
+                "metric": c.metric,
                 "values": {
                     row.name: row.values.get(c.name, {}) for row in rows
                 },
@@ -114,10 +115,13 @@ class Gains(Study):
         columns = {}
         for column in self.options.columns:
             task = self.options.tasks[column.of]
-            columns[f"{task.base} with {task.labels or ALL} labels"] = column
-        names = ("task", "labels", "start", "seed")
+            labels = task.labels or ALL
+            columns[f"{task.base} with {labels} labels, {column.metric}"] = (
+                column
+            )
+        names = ("task", "labels", "start", "seed", "metric")
         for line, value in study_figure.lines_of(table, *names):
-            task = f"{line['task']} with {line['labels']} labels"
+            task = "{task} with {labels} labels, {metric}".format(**line)
             column = study_figure.find(table, "task", task, columns)
             row = study_figure.find(table, "start", line["start"], rows)
             number = {"value": column.scale * value}
@@ -131,7 +135,8 @@ class Gains(Study):
             return []
         size = (4.5 * len(shown), 3.6)
         figure, axes = figures.new(1, len(shown), figsize=size)
-        for axis, (name, columns) in zip(axes[0], shown.items(), strict=True):
+        for axis, (of, columns) in zip(axes[0], shown.items(), strict=True):
+            task, metric = of
             counts = list(columns)
             for row in rows:
                 differences = [
@@ -151,8 +156,8 @@ class Gains(Study):
             axis.set(
                 xscale="log",
                 xlabel="labelled examples",
-                ylabel=first.metric + unit,
-                title=name,
+                ylabel=metric + unit,
+                title=task,
             )
             axis.set_xticks(counts, [f"{n:,}" for n in counts])
             axis.legend()
@@ -168,20 +173,19 @@ class Gains(Study):
 
     def _with_curves(
         self, rows: list[Row]
-    ) -> dict[str, dict[int, ResultColumn]]:
-        """Task -> labels -> column, that every row has values of."""
-        columns_by_task: dict[str, dict[int, ResultColumn]] = {}
+    ) -> dict[tuple[str, str], dict[int, ResultColumn]]:
+        """(task, metric) -> labels -> column, that every row has values of."""
+        found: dict[tuple[str, str], dict[int, ResultColumn]] = {}
         for column in self.options.columns:
             task = self.options.tasks[column.of]
             if task.labels.isdigit() and all(
                 row.values.get(column.name) for row in rows
             ):
-                columns_by_task.setdefault(task.base, {})[int(task.labels)] = (
-                    column
-                )
+                of = found.setdefault((task.base, column.metric), {})
+                of[int(task.labels)] = column
         return {
-            name: dict(sorted(columns.items()))
-            for name, columns in columns_by_task.items()
+            of: dict(sorted(columns.items()))
+            for of, columns in found.items()
             if len(columns) >= 3
         }
 

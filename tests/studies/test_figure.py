@@ -37,12 +37,14 @@ def test_the_ablation_of_the_page(tmp_path):
         ("ablation", "row\tcolumn\tseed\tvalue\n", "table.md is missing: want"),
         (
             "results",
-            "task\tlabels\tstart\tseed\tvalue\ntrec\t7\trandom\t0\t1\n",
-            "no task 'trec with 7 labels'; there are trec with 50 labels, ",
+            "task\tlabels\tstart\tseed\tmetric\tvalue\n"
+            "trec\t7\trandom\t0\taccuracy\t1\n",
+            "'trec with 7 labels, accuracy'; there are trec with 50 labels, acc",
         ),
         (
             "results",
-            "task\tlabels\tstart\tseed\tvalue\ntrec\tall\tx\t0\t1\n",
+            "task\tlabels\tstart\tseed\tmetric\tvalue\n"
+            "trec\tall\tx\t0\taccuracy\t1\n",
             "the study has no start 'x'; there are pretrained, random",
         ),
     ],

@@ -168,6 +168,33 @@ def test_the_table_and_its_curves(done):
     assert runner.draw(rows) == []
 
 
+def test_two_metrics_of_a_task_are_two_columns(tmp_path, start):
+    """Read from the table, drawn, and told apart in the results."""
+    path = tmp_path / "options.toml"
+    more = OPTIONS.replace(
+        "columns = [",
+        'columns = [ { name = "f", of = "a", file = "eval_dev.json", '
+        'metric = "f1", scale = 100.0 },',
+    )
+    path.write_text(more)
+    options = load(str(path), {"data": "D", "start": start})
+    runner = runner_of(str(tmp_path / "out"), options)
+    rows = [Row(row.name) for row in options.rows]
+    for row in rows:
+        for number, column in enumerate(options.columns):
+            result = {"x": 10.0 * number, "seconds": 1.0}
+            row.add(column.name, "0", result, "x")
+    table = tmp_path / "table.tsv"
+    table.write_text(runner._lines(rows))
+    read = runner.read_rows(str(table))
+    assert [row.values for row in read] == [row.values for row in rows]
+    curves = runner._with_curves(rows)
+    assert list(curves) == [("a", "f1"), ("a", "accuracy")]
+    assert curves["a", "f1"][5].name == "f-5"
+    metrics = [(c["task"], c["metric"]) for c in runner._cells(rows)]
+    assert metrics[0] == ("a", "f1") and metrics[4] == ("a", "accuracy")
+
+
 def test_a_row_without_a_task_has_empty_cells(done, tmp_path):
     _, runner, _, _ = done
     path = tmp_path / "options.toml"
