@@ -145,6 +145,8 @@ class BlockBuilder(layout.BlockBuilder):
             )
             counts[f"{split}_documents"] = int(wanted.sum())
             counts[f"{split}_tokens"] = len(streams[split])
+            unknown = streams[split].ids == self.tokenizer.symbols.unk
+            counts[f"{split}_unknown"] = int(unknown.sum())
         text = streams["train"]
         split_words = text.words & ~self._unit_starts()[text.ids]
         counts["train_tokens_of_long_words"] = int(split_words.sum())

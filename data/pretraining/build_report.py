@@ -8,6 +8,8 @@ from data.pretraining.sampling.token_stream import MAX_WORD_PIECES
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01
 _CHANCE = 3  # standard deviations, as of independent targets
+# A vocabulary of the text itself leaves out rare characters alone.
+_UNKNOWN = 0.05
 _LEFT_OUT = ("short", "symbols", "duplicate", "weight")
 
 
@@ -108,16 +110,25 @@ def report(manifest: PretrainingManifest, log) -> None:
 
 def _report_split(manifest: PretrainingManifest, split: str, log) -> None:
     counts, lanes = manifest.counts, manifest.lanes(split)
+    # 0 in blocks that an earlier version left behind.
+    unknown = counts.get(f"{split}_unknown", 0) / counts[f"{split}_tokens"]
     log(
         f"{split}: {counts[split + '_documents']} documents, "
-        f"{counts[split + '_tokens']} tokens, {lanes} lanes of "
-        f"{manifest.segments_per_lane[split]} segments per direction: "
+        f"{counts[split + '_tokens']} tokens ({unknown:.2%} unknown), {lanes} "
+        f"lanes of {manifest.segments_per_lane[split]} segments per direction: "
         f"batches of up to {lanes * (1 + manifest.bi_data)} rows"
     )
     log(
         f"{split}: {manifest.empty_share(split):.1%} of the records are empty; "
         f"{rate_line(manifest, split)}, in {manifest.num_predict} slots"
     )
+    if unknown > _UNKNOWN:
+        log(
+            f"warning: {split}: {unknown:.1%} of the tokens are <unk>: the "
+            "vocabulary lacks characters of this text; give another "
+            "--spiece_model_file, or train one on it with `python -m "
+            "data.train_sentencepiece`"
+        )
     wanted, reached = manifest.target_rates(split)
     tokens = sum(f.tokens for f in manifest.files if f.split == split)
     if (

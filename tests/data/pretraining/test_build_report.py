@@ -1,5 +1,7 @@
 """What a build says of sources, rates and empty records."""
 
+import re
+
 import pytest
 
 from common.errors import UserError
@@ -22,6 +24,20 @@ def test_the_report_gives_rates_and_empty_records(folder, capsys):
     assert "are lost" not in text
     builds.run(folder, "few", quiet=False, num_predict=4)
     assert "of the targets are lost: --num_predict=4" in capsys.readouterr().out
+
+
+def test_text_that_the_vocabulary_cannot_say_is_said(folder, capsys):
+    builds.run(folder, "known", quiet=False)
+    text = capsys.readouterr().out
+    assert re.search(r"tokens \([0-4]\.\d\d% unknown\), ", text)
+    assert "warning" not in text
+    other = folder / "other.txt"
+    other.write_text("маяк стоит у реки .\n\nсторож живёт там .\n\n" * 40)
+    builds.run(folder, "unknown", quiet=False, input_glob=str(other))
+    assert re.search(
+        r"warning: train: [34]\d\.\d% of the tokens are <unk>: the vocabulary",
+        capsys.readouterr().out,
+    )
 
 
 def test_a_dev_split_without_documents_is_said(folder, capsys):
