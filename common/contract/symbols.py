@@ -10,6 +10,9 @@ import dataclasses
 from common.vocabularies import frames
 
 UNK = "<unk>"
+# A larger share of a text is said: a vocabulary of its own language lacks rare
+# characters alone.
+MANY_UNKNOWN = 0.05
 BOS = "<s>"
 EOS = "</s>"
 CLS = "<cls>"

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from common.contract.symbols import CLS_LAST
+from common.contract.symbols import CLS_LAST, MANY_UNKNOWN
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import ensembles, task_settings
@@ -149,8 +149,20 @@ class Task:
             f"{what}; {cut} fill {length} tokens"
             + ("; features from the cache" if hit else "")
         )
+        self.say_unknown(what, table)
         if summary := bad.summary():
             print(summary)
+
+    def say_unknown(self, what: str, table: FeatureTable) -> None:
+        """Warns of texts that the vocabulary does not have."""
+        count = np.count_nonzero(table.token_ids == self.tokenizer.symbols.unk)
+        unknown = count / max(1, len(table.token_ids))
+        if unknown > MANY_UNKNOWN:
+            print(
+                f"warning: {what}: {unknown:.1%} of the tokens are <unk>: the "
+                "vocabulary lacks characters of these texts; begin with a model "
+                "of their language"
+            )
 
     # -- Features and batches --
 

@@ -1,5 +1,6 @@
 """What a finished build says of itself."""
 
+from common.contract.symbols import MANY_UNKNOWN
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest, make_format
 from data.pretraining.options import SPLITS, BuildOptions
@@ -8,8 +9,6 @@ from data.pretraining.sampling.token_stream import MAX_WORD_PIECES
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01
 _CHANCE = 3  # standard deviations, as of independent targets
-# A vocabulary of the text itself leaves out rare characters alone.
-_UNKNOWN = 0.05
 _LEFT_OUT = ("short", "symbols", "duplicate", "weight")
 
 
@@ -122,7 +121,7 @@ def _report_split(manifest: PretrainingManifest, split: str, log) -> None:
         f"{split}: {manifest.empty_share(split):.1%} of the records are empty; "
         f"{rate_line(manifest, split)}, in {manifest.num_predict} slots"
     )
-    if unknown > _UNKNOWN:
+    if unknown > MANY_UNKNOWN:
         log(
             f"warning: {split}: {unknown:.1%} of the tokens are <unk>: the "
             "vocabulary lacks characters of this text; give another "

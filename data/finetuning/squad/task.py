@@ -131,6 +131,7 @@ class SquadTask(Task):
             outside = int(table.columns["is_impossible"].sum())
             line += f" ({outside} without the answer)"
         print(line + (", from the cache" if windowed.from_cache else ""))
+        self.say_unknown(f"squad {path}", table)
         if bad.count:
             print(bad.summary())
         finds = not training and file.version_2

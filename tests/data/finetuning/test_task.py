@@ -6,10 +6,12 @@ import types
 import numpy as np
 import pytest
 
+from common.contract.symbols import SymbolIds
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning import task as task_lib
+from data.finetuning.examples import BadRows
 from data.finetuning.features.pair_features import Sequence1D
 from data.finetuning.features.table import from_sequences
 from data.finetuning.options import FeatureOptions
@@ -33,7 +35,7 @@ def make(monkeypatch, tmp_path):
     monkeypatch.setattr(
         task_lib.task_tokens,
         "open_tokenizer",
-        lambda *_: types.SimpleNamespace(),
+        lambda *_: types.SimpleNamespace(symbols=SymbolIds()),
     )
 
     def run(trained=None, features=None, **options):
@@ -49,6 +51,19 @@ def make(monkeypatch, tmp_path):
 def table(labels):
     rows = [Sequence1D([11, 4, 3], [0, 0, 2])] * len(labels)
     return from_sequences(rows, {"label_ids": np.array(labels, np.int32)})
+
+
+def test_texts_that_the_vocabulary_cannot_say_are_said(make, capsys):
+    task = make(do_train=True)
+    known = [Sequence1D([11, 12, 4, 3], [0, 0, 0, 2])] * 4
+    foreign = Sequence1D([11, 0, 4, 3], [0, 0, 0, 2])
+    labels = {"label_ids": np.zeros(5, np.int32)}
+    for rows, share in (([*known, foreign], ""), ([foreign] * 5, "25.0%")):
+        task.say_read(
+            "toy train", from_sequences(rows, labels), False, BadRows()
+        )
+        warned = f"warning: toy train: {share} of the tokens are <unk>: the "
+        assert (warned in capsys.readouterr().out) == bool(share)
 
 
 def test_padding_counts_or_is_left_out(make):
