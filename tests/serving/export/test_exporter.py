@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
 from data.finetuning.features import pair_features
@@ -23,8 +24,9 @@ from modeling import (
 )
 from modeling.encoders.bert.config import BertConfig
 from modeling.models.long_document import LongDocument
-from serving.export import export_model, exporter, warmup
+from serving.export import export_model, exporter, reload_check, warmup
 from serving.saved_model import SavedModel
+from serving.signatures.sequence import Signature
 from tests.helpers.runs.rows import pad_left
 from tests.serving.export.toy_exports import LABELS, make_config, make_spec
 
@@ -272,6 +274,39 @@ def test_rows_have_room_for_a_piece(head, length, least, data):
         exporter.export_model("out", None, spec, "spiece.model")
     whole = dataclasses.replace(spec, max_seq_length=least)
     exporter._check_room(whole)
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_a_rounding_may_decide_between_equals(tmp_path, precision):
+    """An order of answers of equal scores refused the whole export."""
+
+    def order(text):
+        rounding = 1e-7 if tf.executing_eagerly() else -1e-7
+        scores = tf.constant([[0.5, 0.5 + rounding]])  # [1, 2]
+        return {"scores": scores, "order": tf.argsort(scores)}
+
+    texts = {"text": tf.TensorSpec([None], tf.string, "text")}
+    signature = Signature(order, texts, {"text": ["a"]}, "an order")
+    arrays = exporter._save(
+        tf.Module(),
+        {"serving_default": signature},
+        {},
+        {"precision": precision},
+        str(tmp_path / "export"),
+        "toy",
+    )
+    path = tmp_path / "requests.npz"
+    np.savez(
+        path,
+        **{
+            f"{kind}/{name}": exporter._savable(value)
+            for kind, values in arrays.items()
+            for name, value in values.items()
+        },
+    )
+    assert reload_check.main(str(tmp_path / "export"), str(path), 2e-5) == 0
+    eager = arrays["out"]["serving_default/scores"][0, 1] > 0.5
+    assert eager == (precision == "float32")  # its numbers have no graph
 
 
 def test_a_check_that_is_killed_says_nothing_of_differences(
