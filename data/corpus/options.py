@@ -137,6 +137,12 @@ class SentencePieceOptions:
     def __post_init__(self) -> None:
         check(self)
         require(
+            not self.model_prefix.endswith("/"),
+            f"--model_prefix={self.model_prefix} is a folder, and its files "
+            "would be hidden: give the beginning of a name in it, such as "
+            f"{self.model_prefix}spiece",
+        )
+        require(
             self.vocab_size - self.num_unused >= 16,
             "--vocab_size must be at least 16 (9 symbols and the characters) "
             f"above --num_unused={self.num_unused}, received {self.vocab_size}",

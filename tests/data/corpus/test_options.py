@@ -62,3 +62,10 @@ def test_settings_of_the_small_corpus_stay():
     assert set(identity) == {"versions", "max_megabytes", "examples_per_class"}
     with pytest.raises(UserError, match="--sources without --size=large"):
         DemoCorpusOptions("x", sources=("manual",))
+
+
+def test_a_vocabulary_has_a_name():
+    """`out/.model` was written, which `ls` does not list."""
+    SentencePieceOptions("a", "out/spiece")
+    with pytest.raises(UserError, match="such as out/spiece$"):
+        SentencePieceOptions("a", "out/")
