@@ -123,8 +123,8 @@ class ClassifierDataOptions(DataOptions):
     task_name: str = setting(
         REQUIRED,
         "mnli, qnli, qqp, rte, sst-2, mrpc, cola, sts-b, wnli, imdb, "
-        "yelp-2, yelp-5, dbpedia, ag, amazon-2, amazon-5, tsv, csv, jsonl "
-        "or tfds:NAME; any case. Default: that of the trained model.",
+        "yelp-2, yelp-5, dbpedia, ag, amazon-2, amazon-5, trec, trec-fine, "
+        "tsv, csv, jsonl or tfds:NAME; any case. Default: that of the trained model.",
         often=True,
     )
     data_dir: str = setting(

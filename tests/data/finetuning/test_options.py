@@ -1,8 +1,11 @@
 """Options of fine-tuning that no task can have."""
 
+import re
+
 import pytest
 
 from common.errors import UserError
+from data.finetuning.classifier import sets
 from data.finetuning.options import ClassifierDataOptions, SquadDataOptions
 
 
@@ -12,6 +15,12 @@ def test_ranking_is_for_two_tasks():
         ClassifierDataOptions("rte", "d", ranking=True)
     with pytest.raises(UserError, match="ranking_beta"):
         ClassifierDataOptions("wnli", "d", ranking=True, ranking_beta=-1.0)
+
+
+def test_the_help_names_every_task():
+    told = ClassifierDataOptions.__dataclass_fields__["task_name"].metadata
+    names = re.findall(r"[\w:-]+", str(dict(told)))
+    assert set(sets.task_names()) <= set(names)
 
 
 def test_weights_are_checked():
