@@ -12,6 +12,7 @@ both sets: `--train_file=train-v2.0.json,newsqa-train.json` (XLNet, section 3.3)
 """
 
 import json
+import shlex
 from collections import Counter
 
 from absl import flags
@@ -133,7 +134,8 @@ def main() -> None:
         f"{counts['no answer']} without, {counts['bad']} bad questions (as "
         f"without), {counts['left out']} left out"
     )
-    print(f"next: python run_squad.py --train_file=SQUAD.json,{FLAGS.output}")
+    files_said = shlex.quote(f"--train_file=SQUAD.json,{FLAGS.output}")
+    print(f"next: python run_squad.py {files_said}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ docs/guides/pretraining.md says what to do with the file.
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 
 from absl import flags
@@ -81,9 +82,15 @@ def main() -> None:
         f"{FLAGS.output_file}: {counts['documents']} documents, "
         f"{counts['sentences']} sentences, {counts['words']} words"
     )
+    command = [
+        *("python", "-m", "data.create_pretraining_data"),
+        f"--input_glob={FLAGS.output_file}",
+        "--spiece_model_file=PRETRAINED/spiece.model",
+        f"--output_dir={os.path.splitext(FLAGS.output_file)[0]}_records",
+    ]
     print(
-        "next: python -m data.create_pretraining_data --input_glob="
-        f"{FLAGS.output_file} with the pretrained model's spiece.model"
+        "PRETRAINED is the folder of the model that goes on\n"
+        f"next: {shlex.join(command)}"
     )
 
 

@@ -1,6 +1,7 @@
 """NewsQA's file -> SQuAD 2.0 JSON -> features, with exact offsets."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -75,13 +76,16 @@ def test_spans_keep_their_characters(tmp_path):
 @pytest.mark.shared
 def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
     path, _ = made_file(tmp_path)
-    output = tmp_path / "newsqa.json"
+    output = tmp_path / "news qa.json"
     command = [sys.executable, "-m", "data.convert_newsqa"]
     command += [f"--input={path}", f"--output={output}"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "2 questions with an answer, 1 without, 1 bad" in done.stdout
+    _, _, program, files = shlex.split(done.stdout.split("next")[1])
+    assert program == "run_squad.py"
+    assert files == f"--train_file=SQUAD.json,{output}"
     ours = examples.read_squad(str(output), True, BadRows())
     squad = examples.read_squad(
         str(golden / "squad" / "train.json"), True, BadRows()

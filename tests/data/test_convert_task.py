@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -41,11 +42,18 @@ def test_pairs_sentences_and_repeated_rows(tmp_path):
         lines = ["sentence1\tsentence2\tlabel", *map("\t".join, rows)]
         lines.append(f"only in {split}\t.\tno")
         (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    path = tmp_path / "text.txt"
+    path = tmp_path / "my text.txt"
     said = run(
         *("--task_name=tsv", f"--data_dir={tmp_path}"), f"--output_file={path}"
     )
     assert "3 documents, 8 sentences" in said
+    command = shlex.split(said.split("next: python -m ")[1])
+    assert command == [
+        "data.create_pretraining_data",
+        f"--input_glob={path}",
+        "--spiece_model_file=PRETRAINED/spiece.model",
+        f"--output_dir={tmp_path}/my text_records",
+    ]
     assert read(path) == [
         ["One.", "Two!", "Three?"],
         ["昨日は雨。", "今日は晴れ。", "Four"],
