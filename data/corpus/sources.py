@@ -134,6 +134,11 @@ def _match(pattern: str) -> list[str]:
     else:
         matches = glob.glob(pattern, recursive=True)
         paths = [p for p in dict.fromkeys(matches) if os.path.isfile(p)]
+    if not paths and os.path.isdir(pattern):
+        raise UserError(
+            f"--input_glob={pattern} is a folder; give a quoted pattern such as "
+            f"'{os.path.join(pattern, '*.txt')}'"
+        )
     if not paths:
         raise UserError(
             f"--input_glob={pattern} matches no file; give a path or a quoted "

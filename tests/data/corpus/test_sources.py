@@ -57,6 +57,7 @@ def test_a_file_of_two_spellings_is_read_once(folder):
         ("w=wiki/*,b=./wiki/a.txt", "", "./wiki/a.txt is of two sources"),
         ("w=", "", "no pattern behind"),
         ("w=nowhere/*", "", "--input_glob=nowhere/. matches no file"),
+        ("wiki/", "", "glob=wiki/ is a folder; .* such as 'wiki/\\*.txt'"),
         ("w=wiki/*,books/*", "", r"books/\* has no name and others have"),
         ("w=wiki/*,b=*/a.txt", "", "wiki/a.txt is of two sources, w and b"),
         ("wiki/*", "w=2", "'w' is no source.*are: none"),
