@@ -160,5 +160,8 @@ def fitted(
             f"vocabulary of the data {vocab_size}, found {config.vocab_size}"
         )
     if wrong:
-        raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
+        raise UserError(
+            f"{source} does not fit: {'; '.join(wrong)}; leave out flags of "
+            "other sizes, and take data of its vocabulary"
+        )
     return changed(config, {k: v for k, v in values.items() if k in free})

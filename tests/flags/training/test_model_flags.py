@@ -14,7 +14,10 @@ def test_a_size_that_contradicts_the_file_is_refused(parse, tmp_path):
     path = tmp_path / "xlnet_config.json"
     XLNetConfig.base(dropout=0.3).to_json_file(path)
     parse(f"--model_config_path={path}", "--n_layer=6", "--mem_len=8")
-    with pytest.raises(UserError, match="`n_layer` wanted 6, found 12"):
+    with pytest.raises(
+        UserError,
+        match="`n_layer` wanted 6, found 12; leave out flags of other sizes",
+    ):
         model_flags.from_flags(32000)
     with pytest.raises(UserError, match="vocabulary of the data 10"):
         model_flags.from_flags(10)
