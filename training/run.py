@@ -231,9 +231,7 @@ class TrainingRun:
             trainer=self.trainer,
             evaluator=self.evaluator,
             strategy=s.learner.strategy,
-            steps_per_loop=lambda step: steps_to_boundary(
-                self.options, int(step)
-            ),
+            steps_per_loop=lambda step: self.options.steps_until_due(int(step)),
             train_actions=[self._after_loop],
             summary_dir=os.path.join(folder, "train") if s.chief else None,
             eval_summary_dir=os.path.join(folder, "eval") if s.chief else None,
@@ -258,6 +256,7 @@ class TrainingRun:
             step = target
             if self.evaluator:
                 evaluate()
+                self._stop_if_asked(step)
         if self.evaluator and not self.evaluator.history:
             evaluate()
 
@@ -322,10 +321,16 @@ class TrainingRun:
             report.device_peak_bytes() or report.peak_memory_bytes()
         ) / report.GIB
         due = options.save_steps and step % options.save_steps == 0
-        reason = self.stop.reason() if step < options.train_steps else None
-        if due or reason or step == options.train_steps:
+        if due or step == options.train_steps:
             self._in_saves(s.checkpoints.save, step)
-        if reason:
+        self._stop_if_asked(step)
+
+    def _stop_if_asked(self, step: int) -> None:
+        """Saves and raises `_Stop` where a signal or the time says so."""
+        if step == self.options.train_steps:
+            return
+        if reason := self.stop.reason():
+            self._in_saves(self.state.checkpoints.save, step)
             raise _Stop(reason)
 
     def _in_saves(self, work: Callable, *how) -> None:
@@ -380,13 +385,6 @@ class TrainingRun:
             f"memory: estimated {self.estimate / report.GIB:.2f} GiB, "
             f"largest use {peak / report.GIB:.2f} GiB"
         )
-
-
-def steps_to_boundary(options: RunOptions, step: int) -> int:
-    """Steps of the next host loop: it ends where something is due."""
-    periods = (options.iterations, options.save_steps, options.eval_every)
-    ends = [(step // p + 1) * p for p in periods if p]
-    return min([*ends, options.train_steps]) - step
 
 
 class _Stop(Exception):

@@ -376,3 +376,9 @@ class RunOptions:
     def replace(self, **changes) -> "RunOptions":
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def steps_until_due(self, step: int) -> int:
+        """Steps of the next host loop: it ends where something is due."""
+        periods = (self.iterations, self.save_steps, self.eval_every)
+        ends = [(step // p + 1) * p for p in periods if p]
+        return min([*ends, self.train_steps]) - step

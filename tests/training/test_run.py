@@ -16,7 +16,6 @@ from tests.helpers.runs import toy
 from training import loop
 from training.checkpointing.memory_files import SavedMemory
 from training.reporting import loss_log
-from training.run import steps_to_boundary
 from training.run_options import OptimizerOptions
 
 
@@ -89,17 +88,6 @@ def test_data_that_is_damaged_is_one_line_before_the_first_step(tmp_path):
     train(options.replace(train_steps=6))
     with pytest.raises(UserError, match="^part-0.tfrecord record 7"):
         train(options, input_fn=toy.broken)
-
-
-def test_loops_end_where_something_is_due(tmp_path):
-    options = toy.run_options(
-        tmp_path, train_steps=23, iterations=5, save_steps=8, eval_every=6
-    )
-    ends, step = [], 0
-    while step < 23:
-        step += steps_to_boundary(options, step)
-        ends.append(step)
-    assert ends == [5, 6, 8, 10, 12, 15, 16, 18, 20, 23]
 
 
 def test_one_trace_one_line_per_step_and_files(one_replica):
@@ -327,6 +315,28 @@ def test_a_signal_during_the_last_evaluation_acts_behind_it(tmp_path):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert result.finished and seen == [signal.SIGTERM]
+
+
+@pytest.mark.long
+def test_a_signal_during_an_evaluation_stops_behind_it(tmp_path):
+    """Not after one more host loop, which a preempted machine has no time for."""
+
+    def say(line):
+        if line.startswith("evaluation at step 3:"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def run(folder, say=lambda line: None):
+        options = toy.run_options(folder, save_steps=0, eval_every=3)
+        held_out = {"eval_input_fn": lambda params: toy.input_fn(params, 2)}
+        return train(options, 0.2, say, **held_out)
+
+    result = run(tmp_path / "a", say)
+    assert (result.step, result.reason) == (3, "SIGTERM")
+    assert result.checkpoint.endswith("ckpt-3")
+    assert run(tmp_path / "a").step == run(tmp_path / "b").step == 12
+    for name in ("losses.tsv", "evaluations.jsonl"):
+        found, wanted = (tmp_path / f / name for f in "ab")
+        assert found.read_text() == wanted.read_text()
 
 
 @pytest.mark.long

@@ -152,3 +152,14 @@ def test_a_copy_is_checked_as_the_first_was():
     refused(lambda: one.replace(train_steps=3), "must be smaller than")
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.train_steps = 3
+
+
+def test_loops_end_where_something_is_due():
+    options = RunOptions(
+        model_dir="m", train_steps=23, iterations=5, save_steps=8, eval_every=6
+    )
+    ends, step = [], 0
+    while step < 23:
+        step += options.steps_until_due(step)
+        ends.append(step)
+    assert ends == [5, 6, 8, 10, 12, 15, 16, 18, 20, 23]
