@@ -16,6 +16,7 @@ from training.step.learner import Learner
 _LATE = ("turns", "trigger", "mean_begin")
 _PARTS = ("step", "m", "v", "ema", *_LATE)
 _SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
+_LOSSES = "optimizer/trigger/losses/.ATTRIBUTES/VARIABLE_VALUE"
 _MORE = "the run continues, but not bit for bit as before"
 
 
@@ -38,6 +39,7 @@ class Late:
         self._path = path
         there = native.names_below(path, "optimizer")
         self._check_slots(native.names_below(path, "optimizer", "m"))
+        self._check_trigger()
         optimizer = learner.optimizer
         state = optimizer.state
         late = set()
@@ -75,6 +77,18 @@ class Late:
                 f"{self._path} holds no slots of the optimizer for "
                 f"{len(missing)} variables ({missing[0]}, ...), which were "
                 "frozen: wanted the --freeze_layers that it was made with"
+            )
+
+    def _check_trigger(self) -> None:
+        """Losses of so many evaluations are no losses of more, or of fewer."""
+        reader = native.open_reader(self._path)
+        losses = reader.get_variable_to_shape_map().get(_LOSSES)
+        wanted = self._learner.optimizer.options.average_trigger
+        if wanted and losses and losses[0] != wanted + 1:
+            found = losses[0] - 1
+            raise UserError(
+                f"--average_trigger={wanted}: {self._path} has the losses that "
+                f"--average_trigger={found} looks at: give {found}"
             )
 
     def begin(self) -> list[str]:

@@ -24,11 +24,20 @@ def _train(folder, steps=4, optimizer=OPTIMIZER, **changes):
     """(result, lines) of a run to `steps`, saved at 2 and at the end."""
     lines = []
     values = {"train_steps": steps, "save_steps": 2, "iterations": 2}
+    evaluated = {"eval_input_fn": changes.pop("eval_input_fn", None)}
     options = toy.run_options(folder, **(values | changes), optimizer=optimizer)
     result = loop.train(
-        toy.ToyObjective(), toy.input_fn, options, say=lines.append
+        toy.ToyObjective(),
+        toy.input_fn,
+        options,
+        say=lines.append,
+        **evaluated,
     )
     return result, lines
+
+
+def _two_batches(params):
+    return toy.input_fn(params, 2)
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +130,22 @@ def test_a_mean_is_of_the_updates_that_are_asked_for(tmp_path):
         np.testing.assert_array_equal(*(r.get_tensor(name) for r in readers))
     # A mean that begins after the steps that were made is a new one.
     assert _train(folder, 9, three)[0].step == 9
+
+
+@pytest.mark.long
+def test_a_trigger_keeps_the_evaluations_that_it_counts(tmp_path):
+    """The line was TensorFlow's, about shapes."""
+    two = dataclasses.replace(OPTIMIZER, average_trigger=2)
+    held_out = {"eval_every": 2, "eval_input_fn": _two_batches}
+    _train(tmp_path, 4, two, **held_out)
+    three = dataclasses.replace(OPTIMIZER, average_trigger=3)
+    with pytest.raises(UserError) as e:
+        _train(tmp_path, 6, three, **held_out)
+    assert str(e.value) == (
+        f"--average_trigger=3: {tmp_path}/model.ckpt-4 has the losses that "
+        "--average_trigger=2 looks at: give 2"
+    )
+    assert _train(tmp_path, 6, two, **held_out)[0].step == 6
 
 
 @pytest.mark.long
