@@ -55,6 +55,7 @@ class TrainRequest:
     warm_start: Callable | None = None
     # facts about the data that a resumed run cannot change
     must_match: dict | None = None
+    should_match: dict | None = None  # a note says where it changed
     flags: dict | None = None
     notes: Sequence[str] = ()  # more lines for the start-up summary
     say: Callable[[str], None] = print
@@ -129,7 +130,7 @@ class TrainingRun:
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
-        record = self._record(request.must_match or {}, request.flags or {})
+        record = self._record(request)
         for line in record(write=False):
             self.say(f"note: {line}")
         notes = [*request.notes, *begin_anew(s), *s.notes]
@@ -173,11 +174,12 @@ class TrainingRun:
         )
         self.began = time.monotonic()
 
-    def _record(self, must_match: dict, flags: dict) -> Callable:
+    def _record(self, request: TrainRequest) -> Callable:
         """`run_record.update` of this start."""
         s, options = self.state, self.options
         o, objective = options.strategy, s.learner.objective
-        must = {"seed": o.seed, "head": objective.name} | must_match
+        must = {"seed": o.seed, "head": objective.name}
+        must |= request.must_match or {}
         should = {
             "replicas": s.learner.split.replicas,
             "processes": self.processes,
@@ -197,11 +199,11 @@ class TrainingRun:
                 objective.config, "variational_dropout", False
             ),
             "versions": run_record.versions(),
-        }
+        } | (request.should_match or {})
         return functools.partial(
             run_record.update,
             options.model_dir,
-            flags,
+            request.flags or {},
             must,
             should,
             resuming=s.start_step > 0,

@@ -381,10 +381,15 @@ class Task:
             changes["class_weights"] = list(weights)
         return changes
 
+    def digest(self, split: Split) -> str:
+        """Hash of a split's examples, labels among them."""
+        raise NotImplementedError
+
     def must_match(self) -> dict:
-        """What a resumed run may not change; a subclass adds its data."""
+        """What a resumed run may not change; a subclass adds its own."""
         spec, features = self.spec(), self.features
         return {
+            "train_data": self.digest(self.train) if self.train else "",
             "spiece_sha256": spec.spiece_sha256,
             "text_settings": spec.text.as_dict(),
             "max_seq_length": spec.max_seq_length,
@@ -393,3 +398,8 @@ class Task:
             "class_weights": [],
             "label_smoothing": 0.0,
         } | self.loss_options()
+
+    def should_match(self) -> dict:
+        """The same of evaluations: `best/` is kept by the first split's."""
+        first = next(iter(self.evals.values()), None)
+        return {"dev_data": self.digest(first)} if first else {}

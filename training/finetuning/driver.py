@@ -90,7 +90,7 @@ class Driver:
         if writes(options):
             tf.io.gfile.makedirs(self.home)
             write_task(task, self.spec, self.home)
-        eval_input = first = None
+        eval_input = first = should_match = None
         if task.evals:
             first = next(iter(task.evals))
         if first and run.eval_every:
@@ -99,6 +99,7 @@ class Driver:
                 best_metric=metric, best_higher=metric not in LOWER_IS_BETTER
             )
             eval_input = task.batches(task.evals[first], EVAL)
+            should_match = task.should_match()
         request = TrainRequest(
             self.objective,
             task.batches(task.train, TRAIN),
@@ -107,6 +108,7 @@ class Driver:
             metric_fn=metric_fn(task, first) if first else None,
             warm_start=start,
             must_match=task.must_match(),
+            should_match=should_match,
             flags=self.flags,
             say=self.say,
         )

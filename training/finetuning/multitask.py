@@ -213,7 +213,7 @@ def _train(tasks, settings, options, objective, flags, say) -> None:
         tf.io.gfile.makedirs(home)
         read = vocabulary.read(first.features.spiece_model_file)
         vocabulary.copy(read, spec.text, home)
-    run_options, make = options.run, None
+    run_options, make, should_match = options.run, None, None
     if run_options.eval_every:
         best = options.best_metric or MEAN
         run_options = run_options.replace(
@@ -221,6 +221,8 @@ def _train(tasks, settings, options, objective, flags, say) -> None:
             best_higher=best.rpartition("/")[-1] not in LOWER_IS_BETTER,
         )
         make = _evaluators(tasks, objective)
+        dev_data = [task.should_match()["dev_data"] for task in tasks.values()]
+        should_match = {"dev_data": dev_data}
     loop.train(
         objective,
         batches.input_fn,
@@ -238,6 +240,7 @@ def _train(tasks, settings, options, objective, flags, say) -> None:
             for name, value in vars(settings).items()
             if name not in ("schedule", "task_steps")
         },
+        should_match=should_match,
         flags=flags,
         say=say,
     ).or_stop()

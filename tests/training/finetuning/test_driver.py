@@ -179,6 +179,37 @@ def test_a_training_that_is_stopped_is_not_evaluated(
     assert stop.value.status == 129
 
 
+@pytest.mark.slow
+@pytest.mark.shared
+def test_another_dev_file_is_a_note(tmp_path, spiece_model):
+    """`best/` was kept by numbers of two files, without a word."""
+    write_task(tmp_path)
+    said = []
+
+    def run(steps, **evaluations):
+        options = make_options(
+            tmp_path,
+            steps=steps,
+            do_train=True,
+            run={"iterations": 1, "progress": "lines", **evaluations},
+        )
+        job = make_job(tmp_path, spiece_model, options)
+        said.clear()
+        Driver(job, options, say=said.append).run()
+        return [x for x in said if x.startswith("note: `dev_data` wanted")]
+
+    assert not run(1, eval_every=1)
+    dev = tmp_path / "dev.tsv"
+    text, label = dev.read_text().splitlines()[-1].split("\t")
+    other = {"yes": "no", "no": "yes"}[label]
+    dev.write_text(dev.read_text() + f"{text}\t{other}\n")
+    assert len(run(2, eval_every=1)) == 1
+    assert not run(3, eval_every=1)
+    # Who evaluates at the end alone may do so on any file.
+    dev.write_text(dev.read_text() + f"{text}\t{label}\n")
+    assert not run(4)
+
+
 def test_evaluations_after_the_best_one(tmp_path):
     log = EvaluationLog(str(tmp_path), 0)
     since = []
