@@ -43,10 +43,9 @@ def read_run(folder: str) -> dict:
     versions = start.get("versions") or {}
     facts = {f"version of {k}": v for k, v in versions.items()}
     facts["git_revision"] = start.get("git_revision")
-    losses = read_losses(os.path.join(folder, loss_log.FILE_NAME))
-    metrics = {}
+    steps, losses = read_losses(os.path.join(folder, loss_log.FILE_NAME))
+    metrics = {"steps": steps} if steps else {}
     if losses:
-        metrics["steps"] = losses[-1][0]
         metrics["training loss"] = smooth(losses, 20)[-1][1]
     for report in files.beginning_with(os.path.join(folder, "eval_")):
         if not report.endswith(".json"):
@@ -64,20 +63,23 @@ def read_run(folder: str) -> dict:
     }
 
 
-def read_losses(path: str) -> list[tuple[int, float]]:
-    """(step, loss) of every whole line; empty without the file.
+def read_losses(path: str) -> tuple[int, list[tuple[int, float]]]:
+    """(last step, (step, loss) of every whole line); (0, []) without the file.
 
-    A killed run may leave half a line at the end: it has no newline.
+    A killed run may leave half a line at the end: it has no newline. Steps in
+    which no target counts, whose loss and gradient are 0, are left out.
     """
     if not os.path.exists(path):
-        return []
+        return 0, []
     try:
         with open(path, encoding="utf-8", newline="") as f:
             lines = [line for line in f if line.endswith("\n")]
-        return [
-            (int(row["step"]), float(row["loss"]))
+        rows = [
+            (int(row["step"]), float(row["loss"]), row.get("gradient_norm"))
             for row in csv.DictReader(lines, delimiter="\t")
         ]
+        last = rows[-1][0] if rows else 0
+        return last, [(n, x) for n, x, norm in rows if x or float(norm or 1)]
     except (KeyError, TypeError, ValueError) as e:
         raise UserError(
             f"{path}: wanted columns `step` and `loss` of numbers ({e})"

@@ -91,10 +91,29 @@ def test_curves_are_means_of_equal_parts():
     assert len(compare.smooth(losses, 6)) == 6
 
 
+def test_steps_without_a_target_are_in_no_mean(tmp_path):
+    """Their loss is 0, and their gradient: the ends of lanes of records."""
+    folder = write_run(tmp_path / "a", 1e-3, 0.5)
+    rows = [(1, 4.0, 1.5), (2, 0.0, 0.0), (3, 2.0, 0.5), (4, 0.0, 0.25)]
+    rows += [(5, 0.0, 0.0)]
+    (tmp_path / "a" / "losses.tsv").write_text(
+        "step\tloss\tgradient_norm\n"
+        + "".join(f"{n}\t{loss}\t{norm}\n" for n, loss, norm in rows)
+    )
+    run = compare.read_run(folder)
+    assert compare.smooth(run["losses"], 1) == [(4, 2.0)]
+    assert run["metrics"]["steps"] == 5
+    assert run["metrics"]["training loss"] == 0.0  # of a step with targets
+    (tmp_path / "a" / "losses.tsv").write_text(
+        "step\tloss\tgradient_norm\n1\t0.0\t0.0\n"
+    )
+    assert "training loss" not in compare.read_run(folder)["metrics"]
+
+
 def test_half_a_line_of_a_killed_run_is_no_loss(tmp_path):
     path = tmp_path / "losses.tsv"
     path.write_text("step\tloss\tlr\n1\t2.5\t0.1\n2\t1")
-    assert compare.read_losses(str(path)) == [(1, 2.5)]
+    assert compare.read_losses(str(path)) == (1, [(1, 2.5)])
 
 
 def test_names_are_where_paths_differ():
