@@ -35,6 +35,7 @@ class Task:
     options: RankerOptions
     folder: str
     may_train: bool = True  # whether a fold that was not fitted yet may be
+    first_seed: int = 0  # --seed: those of the rankers count from it on
 
     def mean_ndcg(
         self, queries: Sequence[str], names, values: Sequence[np.ndarray]
@@ -108,6 +109,8 @@ class Task:
             "options": options,
             "pairs": [data.unjudged, data.max_pairs_per_query, data.cutoff],
             **fold_seed_key(data),
+            # Left out likewise.
+            **({"first_seed": self.first_seed} if self.first_seed else {}),
         }
 
 
@@ -155,7 +158,7 @@ def knrm(
     """K-NRM of every fold and seed."""
     x = inputs(task, features)
     size = next(iter(x.values())).shape[-1]
-    trainer = Trainer(task.options, len(features.layers), size)
+    trainer = Trainer(task.options, len(features.layers), size, task.first_seed)
 
     def fit(fold: Fold) -> dict[str, np.ndarray]:
         return trainer.fit(

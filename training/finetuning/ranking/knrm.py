@@ -41,12 +41,20 @@ class Learned:
 
 
 class Trainer:
-    """Fits weights fold after fold with one compiled step."""
+    """Fits weights fold after fold with one compiled step.
+
+    Its seeds count from `first_seed` on.
+    """
 
     def __init__(
-        self, options: RankerOptions, num_layers: int, num_features: int
+        self,
+        options: RankerOptions,
+        num_layers: int,
+        num_features: int,
+        first_seed: int = 0,
     ):
         self.options = options
+        self._seeds = range(first_seed, first_seed + options.seeds)
         shape = [options.seeds, num_layers, num_features]
         self._w = tf.Variable(tf.zeros(shape))
         self._b = tf.Variable(tf.zeros(shape[:2]))
@@ -108,7 +116,7 @@ class Trainer:
             np.random.default_rng((seed, 0)).uniform(
                 -limit, limit, self._w.shape[1:]
             )
-            for seed in range(self.options.seeds)
+            for seed in self._seeds
         ]
         self._w.assign(np.array(fresh, np.float32))
         self._b.assign(tf.zeros_like(self._b))
@@ -122,7 +130,7 @@ class Trainer:
         size = self.options.batch_size
         steps = -(-len(pairs) // size)
         orders = []
-        for seed in range(self.options.seeds):
+        for seed in self._seeds:
             rng = np.random.default_rng((seed, epoch))
             order = np.resize(rng.permutation(len(pairs)), steps * size)
             orders.append(pairs[order].reshape(steps, size, 2))

@@ -263,6 +263,7 @@ class RankingRun:
             self.options.ranker,
             self._path("rankers"),
             self.options.finetune.do_train,
+            self.options.finetune.run.strategy.seed,
         )
 
     def open_vectors(self) -> Vectors:

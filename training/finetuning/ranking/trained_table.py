@@ -133,6 +133,7 @@ class TableTrainer:
             for query, own in self.task.pairs(fold, self.names).items()
             for better, worse in own.tolist()
         ]
+        seed += self.task.first_seed
         self._reset(fold, seed)
         best, since, kept = -1.0, 0, {}
         size = self.options.batch_size

@@ -198,6 +198,12 @@ def test_a_fitted_ranker_scores_its_test_queries(tmp_path):
     task = task_of(tmp_path, options)
     found = folded.knrm(task, features, "knrm", str)
     assert len(found.runs) == 2 and set(found.runs[0]) == set("abc")
+    # --seed had no effect: rankers of any were those of 0, 1, ...
+    later = dataclasses.replace(task, first_seed=1)
+    shifted = folded.knrm(later, features, "knrm", str)
+    np.testing.assert_allclose(
+        shifted.learned[0].w[0], found.learned[0].w[1], rtol=1e-4
+    )
     for seed, run in enumerate(found.runs):
         for number, fold in enumerate(FOLDS):
             learned = found.learned[number]
