@@ -8,7 +8,8 @@ import json
 import math
 import numbers
 import operator
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from common.errors import UserError
@@ -85,13 +86,23 @@ def true_or_false(holder: Any, *names: str, form: str = FIELD) -> None:
             _refuse(form.format(name), "true or false", value)
 
 
-def distinct(holder: Any, name: str, noun: str) -> None:
-    """Raises UserError where a list of the command line names one twice."""
+def distinct(
+    holder: Any, name: str, noun: str, same: Callable[[str], str] = str
+) -> None:
+    """Raises UserError where a list of the command line names one twice.
+
+    Names are of one thing where `same` gives one value for both.
+    """
     values = getattr(holder, name)
     require(
-        len(set(values)) == len(values),
+        len(set(map(same, values))) == len(values),
         f"--{name} names {noun} twice: {', '.join(values)}",
     )
+
+
+def distinct_folders(holder: Any, name: str) -> None:
+    """`distinct` of paths, however they are spelled."""
+    distinct(holder, name, "a folder", os.path.abspath)
 
 
 def as_number(text: str, kind: type = float) -> Any:

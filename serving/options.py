@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from common.checks import distinct, plain_name, require, weights
+from common.checks import distinct_folders, plain_name, require, weights
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting
@@ -107,7 +107,7 @@ class EnsembleOptions:
 
     def __post_init__(self) -> None:
         require(self.ensemble, "--ensemble is empty: give exported folders")
-        distinct(self, "ensemble", "a folder")
+        distinct_folders(self, "ensemble")
         weights(self, "ensemble_weights", len(self.ensemble), "folder")
 
 

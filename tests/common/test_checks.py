@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -89,6 +90,10 @@ def test_lists_of_the_command_line():
     checks.distinct(_Values(1, names=("a", "b")), "names", "a class")
     with pytest.raises(UserError, match="--names names a class twice: a, a"):
         checks.distinct(_Values(1, names=("a", "a")), "names", "a class")
+    checks.distinct(_Values(1, names=("a", "a/")), "names", "a class")
+    for other in ("a/", "./a", os.path.abspath("a")):  # counted twice
+        with pytest.raises(UserError, match="--names names a folder twice: a"):
+            checks.distinct_folders(_Values(1, names=("a", other)), "names")
     checks.weights(_Values(1), "names", 2, "file")
     checks.weights(_Values(1, names=(1.0, 0.5)), "names", 2, "file")
     with pytest.raises(UserError, match=r"one per file \(2\), received 1"):

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from common.checks import distinct, one_of, weights
+from common.checks import distinct_folders, one_of, weights
 from common.errors import UserError
 from common.settings import CONFIG, FOLDER, HEAD, Kept, check, setting
 from training.run_options import EXPORT_PRECISIONS, MOST_SEEDS, RunOptions
@@ -218,7 +218,7 @@ class FinetuneOptions:
                     "--ensemble_weights and --greedy need --ensemble"
                 )
             return
-        distinct(self, "ensemble", "a folder")
+        distinct_folders(self, "ensemble")
         weights(self, "ensemble_weights", len(self.ensemble), "folder")
         other = self.do_train or self.do_export or self.dry_run
         if other or self.num_seeds > 1:

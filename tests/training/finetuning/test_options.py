@@ -59,7 +59,7 @@ VOTE = {"do_eval": True, "ensemble": ("a", "b")}
             {"do_eval": True, "ensemble_weights": (1.0,)},
             "--ensemble_weights and --greedy need --ensemble",
         ),
-        (VOTE | {"ensemble": ("a", "a")}, "--ensemble names a folder twice"),
+        (VOTE | {"ensemble": ("a", "a/")}, "--ensemble names a folder twice"),
         (VOTE | {"ensemble_weights": (1.0,)}, "wanted one per folder"),
         (VOTE | {"ensemble_weights": (1.0, 0.0)}, "must be positive"),
         *(
