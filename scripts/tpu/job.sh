@@ -14,7 +14,8 @@ if [ "${DRY_RUN:-0}" = 1 ]; then
   echo
   exit
 fi
-if [ -s run.pid ] && kill -0 "$(cat run.pid)" 2>/dev/null; then
+# After a restart of the machine another process may have the number.
+if [ -s run.pid ] && ps -o args= -p "$(cat run.pid)" | grep -q run.status; then
   running=$(cat run.command 2> /dev/null || true)
   [ -z "$running" ] || [ "$running" = "$(quoted "$@")" ] ||
     die "process $(cat run.pid) still runs another command ($running): wait for its end (run.log), or end it with pkill -P $(cat run.pid)"

@@ -345,6 +345,22 @@ def test_another_command_is_refused_while_one_runs(checkout):
 
 
 @pytest.mark.long
+def test_a_process_that_has_the_number_of_a_job_is_no_job(checkout):
+    """After a restart of the machine: its log was waited for, and no end."""
+    bash("scripts/tpu/job.sh", "-c", "print('fine')", cwd=checkout)
+    other = subprocess.Popen(["sleep", "20"])
+    try:
+        (checkout / "run.pid").write_text(f"{other.pid}\n")
+        again = bash("scripts/tpu/job.sh", "-c", "print('fine')", cwd=checkout)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    assert again.returncode == 0 and "fine" in again.stdout
+    assert "already running" not in again.stdout
+
+
+@pytest.mark.long
 def test_a_killed_job_is_told(checkout):
     code = "import os; os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)"
     done = bash("scripts/tpu/job.sh", "-c", code, cwd=checkout)
