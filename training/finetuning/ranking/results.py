@@ -22,17 +22,28 @@ def file_name(name: str) -> str:
 
 
 def write_runs(folder: str, name: str, system: System) -> None:
-    """`NAME.run`, or `NAME.seedS.run` and `NAME.seedS.foldF.run`."""
+    """`NAME.run`, or `NAME.seedS.run` and `NAME.seedS.foldF.run`.
+
+    Those of an earlier run with more seeds or folds are removed.
+    """
     files.make_directory(folder)
     base = os.path.join(folder, file_name(name))
     if not system.parts:
         runs.write(f"{base}.run", system.runs[0], file_name(name))
         return
+    there = files.beginning_with(f"{base}.seed")
+    written = set()
     for seed, run in enumerate(system.runs):
-        runs.write(f"{base}.seed{seed}.run", run, file_name(name))
-        for fold, part in enumerate(system.parts):
-            path = f"{base}.seed{seed}.fold{fold}.run"
-            runs.write(path, part[seed], file_name(name))
+        of_seed = {f"{base}.seed{seed}.run": run} | {
+            f"{base}.seed{seed}.fold{fold}.run": part[seed]
+            for fold, part in enumerate(system.parts)
+        }
+        for path, rows in of_seed.items():
+            runs.write(path, rows, file_name(name))
+        written |= set(of_seed)
+    for path in there:
+        if path.endswith(".run") and path not in written:
+            files.remove(path)
 
 
 class Evaluation:

@@ -152,6 +152,15 @@ def test_runs_of_seeds_and_folds_have_files(tmp_path):
     assert runs.read(str(folder / "k__x.seed1.run")) == both[1]
     assert runs.read(str(folder / "k__x.seed1.fold0.run")) == parts[0][1]
     assert (folder / "k__x.seed0.run").read_text().split()[5] == "k__x"
+    # Fewer seeds and folds: what is no part of the table has no file.
+    (folder / "k__x.seed1.note").touch()
+    results.write_runs(str(folder), "k (x)", System([one | two], [[one | two]]))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bm25.run",
+        "k__x.seed0.fold0.run",
+        "k__x.seed0.run",
+        "k__x.seed1.note",
+    ]
 
 
 MU = (1.0, 0.5, -0.5)
