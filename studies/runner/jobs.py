@@ -377,9 +377,13 @@ def _has_weights(home: str) -> bool:
 
 
 def _with_new_numbers(result: dict, job: Job) -> dict:
-    """Numbers that a job was not asked for when it ran, if they are there."""
+    """Numbers that a job was not asked for when it ran, if they are there.
+
+    What lies in a place of several jobs may be of another one.
+    """
     for label, (source, name) in job.reads.items():
-        if label not in result:
+        shared = job.place and source.startswith(job.place + os.sep)
+        if label not in result and not shared:
             with contextlib.suppress(*_UNREADABLE):
                 result[label] = _read(source, name)
     return result

@@ -1,5 +1,6 @@
 """Jobs: done once, killed, failed; their budget; tables of seeds by hand."""
 
+import dataclasses
 import json
 import sys
 import types
@@ -60,6 +61,29 @@ def test_numbers_of_the_log_and_of_columns_that_came_later(tmp_path):
     other = Job("a", ((*words, "--x"),), job.reads)
     with pytest.raises(UserError, match="made with other options"):
         jobs.run_job(other, str(tmp_path))
+
+
+def test_a_later_column_is_not_read_of_another_job_of_the_place(tmp_path):
+    """Both write one file: the number in it was the other one's."""
+    place = tmp_path / "run"
+    place.mkdir()
+    made, home = str(place / "eval.json"), str(tmp_path)
+    code = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); print('n 3')"
+    reads = {"f1": (made, "f1")}
+    first, second = (
+        Job(
+            name,
+            (("-S", "-c", code, f'{{"f1": {f1}, "loss": {f1}}}', made),),
+            reads,
+            place=str(place),
+        )
+        for name, f1 in (("one", 0.25), ("two", 0.75))
+    )
+    kept = jobs.run_job(first, home)
+    jobs.run_job(second, home)
+    later = {"loss": (made, "loss"), "n": (str(tmp_path / "one/log.txt"), "n")}
+    more = dataclasses.replace(first, reads=reads | later)
+    assert jobs.run_job(more, home) == kept | {"n": 3.0}
 
 
 def test_what_was_begun_with_other_options_does_not_go_on(tmp_path):
