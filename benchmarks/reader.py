@@ -41,7 +41,7 @@ SEGMENTS = 64
 def define() -> None:
     """Registers the benchmark's flags."""
     flags.DEFINE_integer("steps", 400, "Batches to time.", 1)
-    flags.DEFINE_integer("batch", 32, "Rows of a timed batch.")
+    flags.DEFINE_integer("batch", 32, "Rows of a timed batch.", 1)
 
 
 def write_data(folder: str, lanes: int) -> PretrainingManifest:

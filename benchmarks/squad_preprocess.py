@@ -36,11 +36,11 @@ def define() -> None:
     flags.DEFINE_string(
         "spiece_model_file", None, "SentencePiece model.", required=True
     )
-    flags.DEFINE_integer("repeats", 5, "Runs of which the median counts.")
+    flags.DEFINE_integer("repeats", 5, "Runs of which the median counts.", 1)
     flags.DEFINE_integer(
-        "copies", 8, "Copies of the file that the worker runs read."
+        "copies", 8, "Copies of the file that the worker runs read.", 1
     )
-    flags.DEFINE_integer("workers", 2, "Processes of the worker runs.")
+    flags.DEFINE_integer("workers", 2, "Processes of the worker runs.", 1)
 
 
 def main() -> None:

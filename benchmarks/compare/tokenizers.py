@@ -62,8 +62,8 @@ def define() -> None:
         [],
         "Files: vocab.txt, tokenizer.json or spiece.model.",
     )
-    flags.DEFINE_integer("rounds", 5, "Turns; the medians count.")
-    flags.DEFINE_integer("most_lines", 0, "Lines that are cut; 0 = all.")
+    flags.DEFINE_integer("rounds", 5, "Turns; the medians count.", 1)
+    flags.DEFINE_integer("most_lines", 0, "Lines that are cut; 0 = all.", 0)
 
 
 def train(folder: str, lines: list[str]) -> list[str]:

@@ -96,6 +96,20 @@ def test_arguments_of_the_saves_are_one_line(arguments, message):
     assert message in refused("benchmarks.saves", *arguments)
 
 
+def test_a_median_needs_a_run():
+    """It ended in a stack trace, after the file was read."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.squad_preprocess"),
+            *("--input=x", "--spiece_model_file=y", "--repeats=0"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode and "flag --repeats=0" in done.stderr
+
+
 def test_the_reader(tmp_path, monkeypatch):
     """Lanes of random ids are read, in order and far away."""
     monkeypatch.setattr(reader, "SEGMENTS", 3)
