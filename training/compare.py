@@ -69,11 +69,11 @@ def read_losses(path: str) -> tuple[int, list[tuple[int, float]]]:
     A killed run may leave half a line at the end: it has no newline. Steps in
     which no target counts, whose loss and gradient are 0, are left out.
     """
-    if not os.path.exists(path):
+    if not files.exists(path):
         return 0, []
     try:
-        with open(path, encoding="utf-8", newline="") as f:
-            lines = [line for line in f if line.endswith("\n")]
+        text = files.read_bytes(path).decode("utf-8")
+        lines = text[: text.rfind("\n") + 1].splitlines()
         rows = [
             (int(row["step"]), float(row["loss"]), row.get("gradient_norm"))
             for row in csv.DictReader(lines, delimiter="\t")
@@ -91,11 +91,10 @@ def read_evaluations(folder: str) -> list[tuple[int, float]]:
     from training.reporting import eval_runner
 
     path = os.path.join(folder, eval_runner.LOG_NAME)
-    if not os.path.exists(path):
+    if not files.exists(path):
         return []
     try:
-        with open(path, encoding="utf-8") as f:
-            rows = [json.loads(line) for line in f]
+        rows = list(map(json.loads, files.read_bytes(path).splitlines()))
         return [(int(r["step"]), float(r["loss"])) for r in rows if "loss" in r]
     except (KeyError, TypeError, ValueError, RecursionError) as e:
         raise UserError(
@@ -190,7 +189,7 @@ def main() -> None:
         cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
         print("  ".join(cells).rstrip())
     if FLAGS.output_dir:
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        files.make_directory(FLAGS.output_dir)
         text = "".join("\t".join(row) + "\n" for row in rows)
         path = os.path.join(FLAGS.output_dir, "compare.tsv")
         files.write_text(path, text)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
 from tests.helpers import commands
@@ -108,6 +109,19 @@ def test_steps_without_a_target_are_in_no_mean(tmp_path):
         "step\tloss\tgradient_norm\n1\t0.0\t0.0\n"
     )
     assert "training loss" not in compare.read_run(folder)["metrics"]
+
+
+def test_a_run_in_a_bucket_has_its_losses(tmp_path):
+    """The table had its flags, and no curve."""
+    folder = write_run(tmp_path / "a", 1e-3, 0.5, steps=3)
+    evaluation = json.dumps({"step": 2, "loss": 1.5}) + "\n"
+    (tmp_path / "a" / "evaluations.jsonl").write_text(evaluation)
+    wanted, bucket = compare.read_run(folder), "ram://compared/a"
+    assert wanted["losses"] and wanted["evaluations"] == [(2, 1.5)]
+    tf.io.gfile.makedirs(bucket)
+    for path in (tmp_path / "a").iterdir():
+        tf.io.gfile.copy(str(path), f"{bucket}/{path.name}", overwrite=True)
+    assert compare.read_run(bucket) == wanted
 
 
 def test_half_a_line_of_a_killed_run_is_no_loss(tmp_path):
