@@ -24,6 +24,16 @@ OPTIMIZERS = {
 }
 MEMORY_CHECKPOINTS = ("exact", "recompute", "none")
 MOST_SEEDS = 2**31
+# Setting -> strategies that follow it, and what else to give.
+_OF_STRATEGY = {
+    **dict.fromkeys(
+        ("tpu", "tpu_zone", "gcp_project"), (("tpu",), "give --use_tpu, or ")
+    ),
+    **dict.fromkeys(
+        ("worker_hosts", "task_index"), (("multi_worker_mirrored",), "")
+    ),
+    "all_reduce_alg": (("mirrored", "multi_worker_mirrored"), ""),
+}
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 
 
@@ -227,6 +237,24 @@ class StrategyOptions:
             or self.distribution_strategy == "mirrored",
             "--num_virtual_replicas needs --distribution_strategy=mirrored, "
             f"received {self.distribution_strategy!r}",
+        )
+        self._check_followed()
+
+    def _check_followed(self) -> None:
+        """Raises UserError: a setting is given that the strategy ignores."""
+        for name, (strategies, instead) in _OF_STRATEGY.items():
+            value = getattr(self, name)
+            require(
+                value in (None, "", -1)
+                or self.distribution_strategy in strategies,
+                f"--{name}={value} needs --distribution_strategy="
+                f"{' or '.join(strategies)}, received "
+                f"{self.distribution_strategy!r}: {instead}leave it out",
+            )
+        require(
+            not self.all_reduce_alg or self.num_virtual_replicas <= 1,
+            f"--all_reduce_alg={self.all_reduce_alg} is for GPUs: leave it out "
+            "with --num_virtual_replicas",
         )
 
 

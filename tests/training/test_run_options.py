@@ -81,6 +81,31 @@ def test_every_kind_of_average_is_one(changes, averages):
         ({"seed": 2**31}, r"--seed must be in \[0, 2147483648\)"),
         ({"seed": -1}, "--seed must be in"),
         ({"num_virtual_replicas": -2}, "replicas must be >= 0, received -2"),
+        # They had no effect: a training ran on the CPU of a TPU VM.
+        (
+            {"tpu": "local"},
+            "--tpu=local needs --distribution_strategy=tpu, received "
+            "'one_device': give --use_tpu, or leave it out",
+        ),
+        ({"tpu_zone": "a"}, "--tpu_zone=a needs .*=tpu, received"),
+        ({"gcp_project": "a"}, "--gcp_project=a needs .*=tpu, received"),
+        (
+            {"worker_hosts": "a:1,b:2", "distribution_strategy": "mirrored"},
+            "--worker_hosts=a:1,b:2 needs .*=multi_worker_mirrored, received",
+        ),
+        ({"task_index": 1}, "--task_index=1 needs .*=multi_worker_mirrored"),
+        (
+            {"all_reduce_alg": "nccl"},
+            "--all_reduce_alg=nccl needs .*=mirrored or multi_worker_mirrored",
+        ),
+        (
+            {
+                "all_reduce_alg": "nccl",
+                "distribution_strategy": "mirrored",
+                "num_virtual_replicas": 2,
+            },
+            "--all_reduce_alg=nccl is for GPUs: leave it out",
+        ),
         ({"num_gpus": -2}, "--num_gpus must be >= -1, received -2"),
         ({"num_hosts": 0}, "--num_hosts must be >= 1, received 0"),
         ({"num_core_per_host": -8}, "--num_core_per_host must be >= 1"),
