@@ -106,7 +106,7 @@ def sweep(
     # A training that goes on beside the sweep saves others.
     source = weights_to_read(run)
     identity = _identity(request, options, segment, source.path)
-    os.makedirs(folder, exist_ok=True)
+    files.make_directory(folder)
     with locks.held(folder):
         kept = _Kept(folder, identity)
 

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
 from modeling.checkpoints.restore import Source
@@ -206,6 +207,18 @@ def test_a_model_bound_to_its_segment_has_one_point(monkeypatch, tmp_path):
     assert len(rows) == 2 and rows[1].startswith("0\t12\t")
     assert any("nothing to raise" in line for line in planted.said)
     assert f"wrote {folder / 'sweep.tsv'}" in planted.said
+
+
+def test_a_sweep_writes_to_a_bucket(monkeypatch, tmp_path):
+    """A folder `ram:` was made where the command ran, too."""
+    monkeypatch.chdir(tmp_path)
+    planted = Planted(monkeypatch, tmp_path, lambda memory, clamp: 60.0)
+    planted._config = planted._config.replace(encoding="absolute", mem_len=0)
+    options = CausalLMOptions("data", mode="sweep", sweep_dir="ram://swept")
+    memory_sweep.sweep(planted, options, 8)
+    found = set(tf.io.gfile.listdir("ram://swept"))
+    assert {"sweep.json", "sweep.tsv", "sweep.png"} <= found
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_a_split_without_tokens_has_no_perplexity(monkeypatch, tmp_path):
