@@ -1,5 +1,6 @@
 """`run.json`: what a run was started with, and what it must stay equal in."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -14,6 +15,7 @@ from common import files
 from common.errors import UserError
 
 FILE_NAME = "run.json"
+_LONGEST = 100  # characters of a value in a message
 # Fields that files of older versions lack -> what they mean there, where the
 # flags of that start do not say it.
 LATER = {
@@ -169,10 +171,39 @@ def _read(path: str) -> dict:
 
 
 def _differences(found: dict, wanted: dict) -> list[str]:
-    """`name: wanted x, found y` for every field that both know."""
+    """`name: wanted x, found y` for every field that both know.
+
+    Of objects, those in JSON among them, the fields that differ, in one text.
+    """
     wanted = json.loads(json.dumps(wanted))
     return [
-        f"`{name}` wanted {wanted[name]}, found {found[name]}"
+        "; ".join(_parts(name, found[name], wanted[name]))
         for name in sorted(wanted)
         if name in found and found[name] != wanted[name]
     ]
+
+
+def _parts(name: str, found: object, wanted: object) -> list[str]:
+    theirs, ours = _object(found), _object(wanted)
+    if not (theirs and ours):
+        return [f"`{name}` wanted {_short(wanted)}, found {_short(found)}"]
+    fields = {n: (theirs.get(n, "nothing"), v) for n, v in ours.items()}
+    fields |= {n: (v, "nothing") for n, v in theirs.items() if n not in ours}
+    return [
+        f"`{name}.{field}` wanted {_short(b)}, found {_short(a)}"
+        for field, (a, b) in sorted(fields.items())
+        if a != b
+    ]
+
+
+def _object(value: object) -> dict:
+    """Itself, what its JSON says, or {}."""
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

@@ -243,7 +243,7 @@ def test_another_optimizer_goes_on(run):
     result, lines = _train(
         run, 6, dataclasses.replace(OPTIMIZER, optimizer="stable_adamw")
     )
-    assert result.step == 6 and _noted(lines, "`optimizer` wanted")
+    assert result.step == 6 and _noted(lines, "`optimizer.optimizer` wanted")
 
 
 @pytest.mark.long

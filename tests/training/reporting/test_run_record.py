@@ -23,6 +23,40 @@ def test_changed_facts_are_refused_or_noted(tmp_path):
     run_record.update(folder, {}, {"data": "y"}, {}, resuming=False)
 
 
+def test_what_differs_within_a_value_is_said_alone(tmp_path):
+    """All fields of both stood there: of a ranker all queries of its fold."""
+    key = {"fold": {"train": list(range(500))}, "steps": [4, 2]}
+    optimizer = {"learning_rate": 0.5, "clip": 1.0}
+    run_record.update(
+        str(tmp_path),
+        {},
+        {"ranking": json.dumps(key)},
+        {"optimizer": optimizer},
+        resuming=False,
+    )
+    (note,) = run_record.update(
+        str(tmp_path),
+        {},
+        {"ranking": json.dumps(key)},
+        {"optimizer": optimizer | {"clip": 0.25, "new": 1}},
+        resuming=True,
+        write=False,
+    )
+    assert note.startswith(
+        "`optimizer.clip` wanted 0.25, found 1.0; `optimizer.new` wanted 1, "
+        "found nothing: the run continues"
+    )
+    other = {"fold": {"train": list(range(1, 500))}, "steps": [8, 2]}
+    with pytest.raises(UserError) as e:
+        run_record.update(
+            str(tmp_path), {}, {"ranking": json.dumps(other)}, {}, True
+        )
+    assert "`ranking.steps` wanted [8, 2], found [4, 2]; use" in str(e.value)
+    assert len(str(e.value)) < 500
+    with pytest.raises(UserError, match="`ranking` wanted {no JSON, found"):
+        run_record.update(str(tmp_path), {}, {"ranking": "{no JSON"}, {}, True)
+
+
 def test_a_resumed_run_keeps_the_weights_of_its_sets(tmp_path):
     """Files of earlier versions have weights only where they were given."""
     for number, (recorded, kept) in enumerate(
