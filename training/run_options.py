@@ -252,6 +252,12 @@ class StrategyOptions:
                 f"{self.distribution_strategy!r}: {instead}leave it out",
             )
         require(
+            self.num_gpus <= 1 or self.distribution_strategy == "mirrored",
+            f"--num_gpus={self.num_gpus} needs --distribution_strategy="
+            f"mirrored, received {self.distribution_strategy!r}: leave it out; "
+            "CUDA_VISIBLE_DEVICES says which a process sees",
+        )
+        require(
             not self.all_reduce_alg or self.num_virtual_replicas <= 1,
             f"--all_reduce_alg={self.all_reduce_alg} is for GPUs: leave it out "
             "with --num_virtual_replicas",

@@ -106,6 +106,15 @@ def test_every_kind_of_average_is_one(changes, averages):
             },
             "--all_reduce_alg=nccl is for GPUs: leave it out",
         ),
+        # One of them trained; every process took all of its machine.
+        (
+            {"num_gpus": 2},
+            "--num_gpus=2 needs --distribution_strategy=mirrored",
+        ),
+        (
+            {"num_gpus": 2, "distribution_strategy": "multi_worker_mirrored"},
+            "received 'multi_worker_mirrored': leave it out; CUDA_VISIBLE_DEV",
+        ),
         ({"num_gpus": -2}, "--num_gpus must be >= -1, received -2"),
         ({"num_hosts": 0}, "--num_hosts must be >= 1, received 0"),
         ({"num_core_per_host": -8}, "--num_core_per_host must be >= 1"),

@@ -174,7 +174,9 @@ def test_other_devices_than_are_expected_stop_the_run(changes, message):
 def test_gpus_that_are_not_there(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
     with pytest.raises(UserError, match="--num_gpus=2 but TensorFlow sees 1"):
-        strategy._make(StrategyOptions(num_gpus=2))
+        strategy._make(
+            StrategyOptions(distribution_strategy="mirrored", num_gpus=2)
+        )
     asked = []
 
     def make(name, num_gpus, all_reduce_alg):
