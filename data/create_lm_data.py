@@ -13,6 +13,7 @@ nothing; other parameters in the same folder are refused.
 
 from data.language_modeling import build
 from data.language_modeling.options import LMDataOptions
+from data.records import build as records
 from flags import app, flag_values
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     """Builds what the flags say."""
     options = flag_values.build(LMDataOptions)
     manifest = build.build(options)
-    print(f"{manifest.data_dir}: {len(manifest.files)} record files")
+    print(records.summary(manifest, "run_lm.py", "16 layers of 410"))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ nothing; other parameters in the same folder are refused.
 
 from data.pretraining import build
 from data.pretraining.options import BuildOptions
+from data.records import build as records
 from flags import app, flag_values
 
 
@@ -17,7 +18,7 @@ def main() -> None:
     """Builds what the flags say."""
     options = flag_values.build(BuildOptions)
     manifest = build.build(options)
-    print(f"{manifest.data_dir}: {len(manifest.files)} record files")
+    print(records.summary(manifest, "run_pretrain.py", "12 layers of 768"))
 
 
 if __name__ == "__main__":

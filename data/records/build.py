@@ -7,6 +7,7 @@ manifest.json      written last; the reader wants nothing else
 """
 
 import os
+import shlex
 
 from common import files, locks
 from common.errors import UserError
@@ -20,6 +21,24 @@ from data.records.manifest import Manifest
 from data.records.options import FactoryOptions
 
 _TEMPORARY, _SUMMARIES, _RECORDS = ".*.tmp-*", "block-*.json", "*.tfrecord"
+
+
+def summary(manifest: Manifest, command: str, sizes: str) -> str:
+    """Last lines of a build: the files, and the command that reads them.
+
+    Args:
+      manifest: of the build.
+      command: the program that trains from it, without "python".
+      sizes: of the model that it trains where no flag says them.
+    """
+    folder = manifest.data_dir
+    model = os.path.join(os.path.dirname(folder.rstrip("/")), "model")
+    words = ["python", command, f"--data_dir={folder}", f"--model_dir={model}"]
+    return (
+        f"{folder}: {len(manifest.files)} record files\n"
+        f"the next command trains {sizes}: --recipe and flags of sizes train "
+        f"smaller models\nnext: {shlex.join(words)}"
+    )
 
 
 def build(layout: BuildLayout, log=print) -> Manifest:

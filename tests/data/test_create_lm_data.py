@@ -11,7 +11,7 @@ from data.language_modeling.options import LMDataOptions
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Builds from two splits; its last line."""
+    """Builds from two splits; its last three lines."""
     for name, text in (
         ("train", "the cat sat\non the mat\n" * 9),
         ("valid", "the mat sat\n"),
@@ -32,7 +32,7 @@ def command(tmp_path, monkeypatch, capsys):
 
         monkeypatch.setattr(create_lm_data.flag_values, "build", build)
         create_lm_data.main()
-        return capsys.readouterr().out.splitlines()[-1]
+        return capsys.readouterr().out.splitlines()[-3:]
 
     return run
 
@@ -41,16 +41,22 @@ def content(folder):
     return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_the_last_line_counts_the_files_that_are_there(command, tmp_path):
+def test_the_last_lines_count_the_files_and_name_their_reader(
+    command, tmp_path
+):
     out = tmp_path / "out"
-    line = command()
+    lines = command()
     before = content(out)
     files = json.loads(before["manifest.json"])["files"]
-    assert line == f"{out}: {len(files)} record files"
+    assert lines[0] == f"{out}: {len(files)} record files"
+    assert lines[1].startswith("the next command trains 16 layers of 410: ")
+    assert lines[2] == (
+        f"next: python run_lm.py --data_dir={out} --model_dir={tmp_path}/model"
+    )
     assert {file["name"] for file in files} <= before.keys()
     assert {file["split"] for file in files} == {"train", "valid"}
     # The same command again changes nothing, others are refused.
-    assert command() == line and content(out) == before
+    assert command() == lines and content(out) == before
     with pytest.raises(
         UserError, match="a build of other parameters: .*lower_c"
     ):

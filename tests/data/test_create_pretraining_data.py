@@ -36,6 +36,10 @@ def test_build_and_inspect(tmp_path):
     done = call(*arguments)
     assert done.returncode == 0, done.stderr
     assert "record files" in done.stdout
+    assert done.stdout.endswith(
+        f"\nnext: python run_pretrain.py --data_dir={out} "
+        f"--model_dir={tmp_path}/model\n"
+    )
     shown = call("-m", "data.inspect", f"--data_dir={out}", "--mode=record")
     assert "order of prediction" in shown.stdout, shown.stderr
     missing = call("-m", "data.inspect", f"--data_dir={tmp_path}/no")
