@@ -144,17 +144,23 @@ class PretrainOptions:
         return {name: getattr(self, name) for name in _KEPT}
 
     def evaluates(self, eval_every: int, held_out: bool) -> list[str]:
-        """Lines about an --eval_every that is not followed.
+        """Lines about flags of evaluations in a run that makes none.
 
         Raises UserError: evaluations are asked for, and there are no data.
         """
+        if self.mode == "train":
+            given = {
+                "eval_every": eval_every,
+                "eval_data_dir": self.eval_data_dir,
+            }
+            return [
+                f"note: --{name}={value}: of --mode=train_and_eval; "
+                "--mode=train evaluates nothing"
+                for name, value in given.items()
+                if value
+            ]
         if not eval_every or self.mode == "eval":
             return []
-        if self.mode == "train":
-            return [
-                f"note: --eval_every={eval_every}: of --mode=train_and_eval; "
-                "--mode=train evaluates nothing"
-            ]
         if not held_out:
             raise UserError(
                 f"--eval_every={eval_every}: {self.data_dir} has no dev split "

@@ -59,6 +59,8 @@ def test_evaluations_that_are_asked_for_are_made_or_said():
         "note: --eval_every=4: of --mode=train_and_eval; --mode=train "
         "evaluates nothing"
     )
+    (line,) = PretrainOptions("d", "held", mode="train").evaluates(0, True)
+    assert line.startswith("note: --eval_data_dir=held: of --mode=train_and_")
 
 
 @pytest.mark.parametrize(
