@@ -182,6 +182,20 @@ def test_two_texts_are_joined_as_the_folders_tokenizer_does(tmp_path):
     assert found == ["cls_first", f"{two}_one_segment", "cls_first", two]
 
 
+def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):
+    """Its long texts were cut at the other end, without a word."""
+    folder = tmp_path / "bert"
+    shutil.copytree(STORED / "bert_sequence", folder)
+    rules = {"model": {"type": "BPE"}}
+    (folder / "tokenizer.json").write_text(json.dumps(rules))
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({"truncation_side": "left"}))
+    with pytest.raises(UserError, match="wanted right, found 'left'"):
+        TaskSpec.read(str(folder))
+    path.write_text(json.dumps({"truncation_side": "right"}))
+    assert TaskSpec.read(str(folder)).head == "classification"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_encoder_alone(name):
