@@ -22,7 +22,7 @@ if FORKS and "PYTEST_XDIST_WORKER" in os.environ:
     sys.executable = os.path.join(sys.prefix, "bin", "python")
 
 
-def _seed(name: str) -> None:
+def _seed(name: str) -> int:
     """The same random weights in every process, whatever ran before.
 
     The initializers of tf_keras take their seeds from Python's generator, or
@@ -36,6 +36,7 @@ def _seed(name: str) -> None:
     random.seed(seed)
     np.random.seed(seed)
     backend._SEED_GENERATOR.generator = None
+    return seed
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,8 +47,14 @@ def pytest_fixture_setup(fixturedef, request):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item):
-    """Tests draw the same numbers alone, in any order and on any machine."""
-    _seed(item.name)
+    """Tests draw the same numbers alone, in any order and on any machine.
+
+    So do those that draw from a generator of their module.
+    """
+    state = np.random.default_rng(_seed(item.name)).bit_generator.state
+    for value in vars(item.module).values():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = state
 
 
 # Seconds since 1970 after which no slow test starts: CI has a limit, and a slow

@@ -93,7 +93,7 @@ def test_queries_and_judgements_of_two_collections(files, tmp_path):
 
 def test_documents_that_are_not_there_are_named_by_their_flag(files, tmp_path):
     found, _ = load(files, documents=str(tmp_path))
-    with pytest.raises(UserError, match="^--documents=.* matches no file"):
+    with pytest.raises(UserError, match="^--documents=.* is a folder; give"):
         collections.find_candidates(found, str(tmp_path / "run"), print)
 
 
