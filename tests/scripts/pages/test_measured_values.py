@@ -119,6 +119,24 @@ def test_rates_of_starts_are_means_of_their_values(five_seeds):
         assert row[2:] == [shown(by_rate[rate]) for rate in ("3e-4", "1e-3")]
 
 
+def test_tunings_are_means_of_their_values():
+    found = collections.defaultdict(dict)
+    for row in values("results_tunings.tsv"):
+        key = row["task"], row["tuning"], row["start"]
+        found[key][row["seed"]] = 100 * float(row["value"])
+    rows = table("results", "tunings")
+    assert len(rows) * 2 == len(found)
+    for row in rows:
+        pretrained, random = (
+            found[row[0].lower(), row[1], start] for start in STARTS
+        )
+        numbers = [shown(list(x.values())) for x in (pretrained, random)]
+        assert row[2:4] == numbers
+        gains = [pretrained[seed] - random[seed] for seed in random]
+        error = statistics.stdev(gains) / len(gains) ** 0.5
+        assert row[4] == f"{statistics.mean(gains):+.1f} ± {error:.1f}"
+
+
 def test_few_labels_are_means_of_their_values(five_seeds):
     rows = table("results", "five_seeds_few")
     assert len(rows) == 2 * 3
