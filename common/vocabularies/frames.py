@@ -5,7 +5,7 @@ Its `post_processor` says it. Some tokenizers have two SEP between two texts
 the model was not trained with.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Classes whose files without a `post_processor` have two SEP.
@@ -45,12 +45,21 @@ class Frame(NamedTuple):
     one_segment: bool  # both texts are of the first segment
 
 
+def rule_parts(rule: dict | None, field: str) -> list[dict]:
+    """The parts of a rule of `tokenizer.json`, those of sequences within it too."""
+    if not rule:
+        return []
+    if rule.get("type") != "Sequence":
+        return [rule]
+    return [inner for part in rule[field] for inner in rule_parts(part, field)]
+
+
 def read(rules: Mapping[str, Any]) -> Frame | None:
     """The rows that a file makes; None: no row with one CLS and one SEP.
 
     `rules` is the file as JSON.
     """
-    for row in _parts(rules.get("post_processor")):
+    for row in rule_parts(rules.get("post_processor"), "processors"):
         kind = row.get("type")
         if kind in ("BertProcessing", "RobertaProcessing"):
             two = kind == "RobertaProcessing"
@@ -166,14 +175,3 @@ def _of_pair(
 def _symbol(part: Mapping[str, Any]) -> str | None:
     """The symbol that a part of a template adds; None: it is a text."""
     return part["SpecialToken"]["id"] if "SpecialToken" in part else None
-
-
-def _parts(rule: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
-    """A rule, or those of a sequence."""
-    if not rule:
-        return
-    if rule.get("type") != "Sequence":
-        yield rule
-        return
-    for part in rule["processors"]:
-        yield from _parts(part)

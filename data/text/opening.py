@@ -1,10 +1,10 @@
 """The tokenizer of a vocabulary file, offline and in the graph."""
 
 from common.errors import UserError
+from common.vocabularies.frames import rule_parts
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.text.released.released_tokenizer import ReleasedTokenizer
-from data.text.released.word_cache import rule_parts
 from data.text.tokenizer import Tokenizer
 
 AnyTokenizer = Tokenizer | ReleasedTokenizer

@@ -67,7 +67,8 @@ def join_segments(
     """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
 
     With CLS first `CLS A SEP B SEP ...`, padded on the right; `layout` is one of
-    `common.contract.symbols.LAYOUTS`. Parts are int32 [B, (pieces)] per segment, `pad_to` is T (None = the longest row).
+    `common.contract.symbols.LAYOUTS`. Parts are int32 [B, (pieces)] per segment,
+    `pad_to` is T (None = the longest row).
     With `keep_blank` an empty segment after the first keeps its SEP; else see
     `data.finetuning.features.pair_features.without_blank`.
     """

@@ -3,11 +3,11 @@
 import functools
 from typing import NamedTuple
 
+from common.vocabularies.frames import rule_parts
 from data.text.graph import added_tokens
 from data.text.graph.added_tokens import AddedToken
 from data.text.released.marked_file import refuse
 from data.text.released.released_tokenizer import ReleasedTokenizer
-from data.text.released.word_cache import rule_parts
 
 # Rules of a BPE whose pieces are more than their text.
 OTHER_PIECES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")

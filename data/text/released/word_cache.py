@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.process import workers
+from common.vocabularies.frames import rule_parts
 
 # When as much is kept, all of it is dropped.
 _MOST_WORDS = 1 << 18
@@ -31,13 +32,6 @@ _SIMPLE = re.compile(
 )
 # Normalizers that rewrite each simple character for itself.
 _BY_CHARACTER = {"NFKD", "StripAccents", "Lowercase", "Precompiled", "Replace"}
-
-
-def rule_parts(rule: dict | None, field: str) -> list[dict]:
-    """The parts of a rule of `tokenizer.json`."""
-    if not rule:
-        return []
-    return rule[field] if rule.get("type") == "Sequence" else [rule]
 
 
 class WordRules(NamedTuple):

@@ -70,7 +70,8 @@ def finish(
 ) -> None:
     """Makes `/openapi.json` that of the version that is served now.
 
-    It has the calls that this version answers. Bodies are checked here, so no call ever answers FastAPI's 422.
+    It has the calls that this version answers. Bodies are checked here, so no
+    call ever answers FastAPI's 422.
     """
     make = app.openapi
 
