@@ -253,6 +253,17 @@ def _rules_of(folder: str) -> dict:
     return files.read_json_object(path, "copy the folder again")
 
 
+def check_cut(folder: str, otherwise: str) -> None:
+    """UserError: long texts lose their beginning, which is not done here."""
+    side = _rules_of(folder).get("truncation_side")
+    if side not in (None, "right"):
+        raise UserError(
+            f"{os.path.join(folder, HF_CONFIG)}: truncation_side: wanted right, "
+            f"found {str(side)[:20]!r}: the end of a long text would be read, "
+            f"here its beginning is; {otherwise}"
+        )
+
+
 def _hugging_face(path: str) -> TextSettings | None:
     """The settings that `tokenizer_config.json` in the same folder has."""
     config = _rules_of(os.path.dirname(path))

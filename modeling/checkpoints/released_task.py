@@ -170,25 +170,13 @@ def _vocabulary(
     layout, path = spec.capabilities.layout, vocabulary.find(folder)
     if path is None:
         return TextSettings(), "", layout
-    _check_cut(folder)
+    vocabulary.check_cut(
+        folder,
+        "write right there if the texts are short, or tune a new model from it",
+    )
     symbols = vocabulary.read(path)
     usual = getattr(resolve(spec.config), "type_vocab_size", None)
     layout = joined_texts.layout_of(
         symbols, layout, theirs.get("type_vocab_size", usual)
     )
     return vocabulary.settle(symbols, None, folder), symbols.sha256, layout
-
-
-def _check_cut(folder: str) -> None:
-    """UserError: long texts lose their beginning, which is not done here."""
-    path = os.path.join(folder, vocabulary.HF_CONFIG)
-    if not files.exists(path):
-        return
-    about = files.read_json_object(path, "copy the folder again")
-    side = about.get("truncation_side", "right")
-    if side != "right":
-        raise UserError(
-            f"{path}: truncation_side: wanted right, found {str(side)[:20]!r}: "
-            "the end of a long text would be read, here its beginning is; write "
-            "right there if the texts are short, or tune a new model from it"
-        )

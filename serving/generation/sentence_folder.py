@@ -15,6 +15,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.text.opening import AnyTokenizer
 from serving.options import SIMILARITIES
 
@@ -235,14 +236,9 @@ def longest(folder: str) -> int:
 
 def _check_texts(folder: str, tokenizer: AnyTokenizer) -> None:
     """UserError: texts are changed before they are cut, which is not done."""
-    path = os.path.join(folder, _TOKENIZER)
-    side = _settings(path).get("truncation_side")
-    if side not in (None, "right"):
-        raise UserError(
-            f"{path}: truncation_side: wanted right, found {str(side)[:20]!r}: "
-            "the end of a long text would be read, here its beginning is; give "
-            "--pooling to make vectors of the encoder alone"
-        )
+    vocabulary.check_cut(
+        folder, "give --pooling to make vectors of the encoder alone"
+    )
     path = _encoder_file(folder)
     lowers = _settings(path).get("do_lower_case")
     if lowers and tokenizer.encode(_CASED) != tokenizer.encode(_CASED.lower()):
