@@ -47,7 +47,9 @@ class TaskOrder:
     def shares(self) -> np.ndarray:
         """Of all steps, by task; their sum is 1."""
         power = _POWERS.get(self.mixing, 1.0 / self.temperature)
-        weights = np.array(self.sizes, float) ** power
+        # A temperature below 1 has powers that no float holds.
+        unit = max(self.sizes) if power > 1.0 else 1.0
+        weights = (np.array(self.sizes, float) / unit) ** power
         return weights / weights.sum()
 
     def counts(self) -> np.ndarray:

@@ -41,6 +41,17 @@ def test_shares_are_exact_in_every_block(mixing):
     assert [t for t, _ in blocks[0]] != [t for t, _ in blocks[1]]
 
 
+def test_a_temperature_near_0_leaves_one_step_to_small_tasks():
+    sizes = (392702, 363846, 634)
+    shares = TaskOrder(sizes, "temperature", 0.01).shares()
+    assert shares[0] == pytest.approx(
+        1.0 / (1.0 + (sizes[1] / sizes[0]) ** 100)
+    )
+    order = TaskOrder(sizes, "temperature", 0.001)
+    assert order.counts().tolist() == [BLOCK - 2, 1, 1]
+    assert {order.at(step)[0] for step in range(BLOCK)} == {0, 1, 2}
+
+
 def test_wrong_orders_are_one_line():
     with pytest.raises(UserError, match="--mixing must be one of"):
         TaskOrder((1, 2), "best")
