@@ -6,10 +6,15 @@ from training.optim.optimizer import AdamW
 
 GROWTH_STEPS = 2000
 LEAST = 1.0
+# A run whose gradients are 0 or tiny never overflows: its scale would become
+# infinite, and no later step would be an update.
+MOST = 2.0**60
 
 
 class LossScale:
     """Doubles after `GROWTH_STEPS` finite steps, halves at once otherwise.
+
+    It stays between `LEAST` and `MOST`.
 
     A step whose gradient is not finite changes neither weights nor slots, and
     it is no update: the optimizer's bias corrections count those that were
@@ -58,9 +63,8 @@ class LossScale:
             count = self.good_steps.read_value() + 1
             grow = count >= GROWTH_STEPS
             self.good_steps.assign(tf.where(grow, 0, count))
-            self.scale.assign(
-                tf.where(grow, self.scale * 2.0, self.scale.read_value())
-            )
+            doubled = tf.minimum(self.scale * 2.0, MOST)
+            self.scale.assign(tf.where(grow, doubled, self.scale.read_value()))
             return squares
 
         def bad():

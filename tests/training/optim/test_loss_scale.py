@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from training.optim.loss_scale import GROWTH_STEPS, LossScale
+from training.optim.loss_scale import GROWTH_STEPS, MOST, LossScale
 from training.optim.optimizer import AdamW, build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
@@ -33,6 +33,20 @@ def test_loss_scale_skips_an_overflow_and_grows_later():
     assert variables["model/lm_loss/bias"].numpy()[0] < 1.0
     assert float(scale.scale) == 8.0
     assert float(scale.scale_loss(tf.constant(3.0)) * scale.inverse()) == 3.0
+
+
+def test_the_scale_of_gradients_that_never_overflow_stays_finite():
+    optimizer, weights = _adam()
+    scale, step = LossScale(MOST), optimizer.step
+    for _ in range(2):
+        scale.good_steps.assign(GROWTH_STEPS - 1)
+        scale.apply(optimizer, [tf.zeros([2])], tf.constant(0.0), step)
+    assert float(scale.scale) == MOST
+    product = scale.scale_loss(tf.constant(3.0)) * scale.inverse()
+    assert float(product) == 3.0
+    scale.apply(optimizer, [tf.ones([2])], tf.constant(np.nan), step)
+    assert float(scale.scale) == MOST / 2
+    assert weights.numpy().tolist() == [1.0, 2.0]
 
 
 def _adam(**options):
