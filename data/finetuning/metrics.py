@@ -80,7 +80,9 @@ def best_label_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
     best = int(np.argmax(f1))
     if f1[best] <= 0.0:
         return 0.5
-    return float(0.5 * (values[best] + below[best]))
+    middle = 0.5 * (values[best] + below[best])
+    # Between neighbours of float64 there is none: it may have rounded up.
+    return float(middle if middle < values[best] else below[best])
 
 
 def regression_metrics(

@@ -93,6 +93,15 @@ def test_a_label_is_given_above_the_probability_a_half():
     assert got["exact_match"] == pytest.approx(1 / 3)
 
 
+def test_a_threshold_between_neighbouring_floats_keeps_the_upper_one():
+    logits = np.array([[40.0, 36.7]])  # 1 and the largest float64 below it
+    labels = np.array([[1.0, 0.0]])
+    threshold = metrics.best_label_threshold(logits, labels)
+    assert 0.0 < threshold < 1.0
+    scores = metrics.multi_label_metrics(logits, labels, threshold)
+    assert scores["micro_f1"] == 1.0
+
+
 def test_one_label_alone_is_scored_where_it_is_given():
     logits = np.array([[3.0], [-3.0], [-3.0], [3.0], [-3.0]])
     labels = np.array([[1], [1], [0], [0], [0]], np.float32)
