@@ -107,7 +107,9 @@ def _score_text(
     hidden = _from_the_start(context.model, ids)
     losses = context.model.token_losses(hidden[:, :-1], ids[:, 1:])
     counts = tf.cast(rows.row_lengths(), tf.int32)
-    real = tf.sequence_mask(counts - 1, tf.shape(ids)[1] - 1, tf.float32)
+    # Texts may all be without tokens, as a zero-width space is.
+    longest = tf.maximum(tf.shape(ids)[1] - 1, 0)
+    real = tf.sequence_mask(counts - 1, longest, tf.float32)
     return {
         "token_ids": ids,
         "token_log_probs": -losses * real,

@@ -13,6 +13,7 @@ from serving.generation.options import SamplingOptions
 from serving.signatures.causal_lm import causal_signatures
 from serving.signatures.graph_symbols import tokenizer_of
 from serving.signatures.sequence import Context
+from tests.serving.generation.asked_models import asked
 
 TEXTS = [
     "It cost 12 francs, he said.",
@@ -74,6 +75,19 @@ def test_pieces_are_scored_and_continued(pieces):
         shown = answer["continuation"][i].numpy().decode()
         whole = vocabulary.decode([*head, *tokens])
         assert whole == vocabulary.decode(head) + shown
+
+
+def test_a_text_without_tokens_is_scored():
+    """As `serving.score` does it; pieces have none of a zero-width space."""
+    lm = asked("none", ["a", "b", "c", "<unk>"], n_layer=1)
+    context = Context(lm.model, None, tokenizer_of(lm.vocabulary), None)
+    score = causal_signatures(context, np.zeros([0], np.int32))["score_text"]
+    for texts, counts in ((["", ""], [0, 0]), (["", "a b c"], [0, 3])):
+        answer = score.function(text=tf.constant(texts))
+        assert answer["num_tokens"].numpy().tolist() == counts
+        scored = [max(count - 1, 0) for count in counts]
+        assert answer["num_scored"].numpy().tolist() == scored
+        assert answer["log_prob"][0] == 0.0
 
 
 @pytest.mark.long
