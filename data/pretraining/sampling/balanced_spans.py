@@ -155,6 +155,13 @@ def _tile(ring: _Ring, options: BuildOptions, rng) -> _Contexts:
     row = np.arange(n)
     rest = ring.units / ratio - (total[row, last] - count[row, last])
     rest = np.floor(rest + rng.random(n)).astype(np.int64)
+    # Rounding may leave it no unit: the context before gives one, if it can.
+    full = np.flatnonzero((rest > 0) & (start[row, last] == ring.units))
+    before = last[full] - 1
+    spare = (end - start)[full, before] > count[full, before]
+    full, before = full[spare], before[spare]
+    end[full, before] -= 1
+    start[full, before + 1] -= 1
     end[row, last] = ring.units
     count[row, last] = np.minimum(rest, ring.units - start[row, last])
     inside[row, last] = count[row, last] > 0

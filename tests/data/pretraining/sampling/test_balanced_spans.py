@@ -132,6 +132,15 @@ def test_words_of_targets_are_the_budget(alpha, beta):
     assert set(np.unique(share)) == {0.0, 1.0}
 
 
+def test_the_end_of_a_short_ring_has_its_share():
+    """Also where the contexts before it are rounded up to that end."""
+    stream = text(200_000, 3, mix=(1.0,))
+    options = SpanOptions(20, 3, max_span=1)
+    _, token_places, targets = draw(stream, 10, 0, options)
+    wanted = len(token_places.token) * 3 / 20
+    assert targets.sum() / wanted == pytest.approx(1.0, abs=0.01)
+
+
 MIXES = {
     "one piece": (1.0,),
     "short": (0.75, 0.18, 0.05, 0.02),
