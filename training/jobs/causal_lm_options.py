@@ -18,7 +18,9 @@ _OF_MODE = {
     ),
 }
 # Settings of whole splits, which a score of lines has not.
-_OF_SPLITS = ("protocol", "count_mark_pairs")
+_OF_SPLITS = ("eval_split", "protocol", "count_mark_pairs")
+# What else is of evaluations, which a training alone has not.
+_OF_EVALUATIONS = (*_OF_SPLITS, "eval_seq_len", "eval_stride")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,11 +149,7 @@ class CausalLMOptions:
         if self.only_evaluates:
             return True, []
         if self.mode != "train_and_eval":
-            ignored = [
-                f"             --eval_every={eval_every}: of "
-                f"--mode=train_and_eval; --mode={self.mode} evaluates nothing"
-            ]
-            return False, ignored if eval_every else []
+            return False, self._unread(eval_every)
         if not has(self.eval_split):
             asked = self.eval_split != CausalLMOptions.eval_split
             if asked or eval_every:
@@ -212,21 +210,40 @@ class CausalLMOptions:
 
     def _check_mode(self) -> None:
         """Raises UserError: a setting is given that the mode ignores."""
-        given = {
-            field.name: "no" * (getattr(self, field.name) is False)
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) != field.default
-        }
+        given = self._given()
         for mode, names in _OF_MODE.items():
             for name in names if self.mode != mode else ():
                 if name in given:
                     raise UserError(
-                        f"--{given[name]}{name} is for --mode={mode}, received "
+                        f"--{given[name]} is for --mode={mode}, received "
                         f"--mode={self.mode}: give that, or leave it out"
                     )
         for name in _OF_SPLITS if self.mode == "score" else ():
             if name in given:
                 raise UserError(
-                    f"--{given[name]}{name} is of evaluations of a split, and "
+                    f"--{given[name]} is of evaluations of a split, and "
                     "--mode=score reads the lines of --input_file: leave it out"
                 )
+
+    def _given(self) -> dict[str, str]:
+        """Setting that has another value than its default -> as it was given."""
+        return {
+            field.name: "no" * (getattr(self, field.name) is False) + field.name
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    def _unread(self, eval_every: int) -> list[str]:
+        """The line about flags of evaluations in a run that makes none."""
+        given = self._given()
+        flags = [f"--eval_every={eval_every}"] * bool(eval_every)
+        flags += [
+            f"--{given[name]}" for name in _OF_EVALUATIONS if name in given
+        ]
+        flags += [f"--eval_{name}" for name in self.eval_changes]
+        if not flags:
+            return []
+        return [
+            f"             {', '.join(flags)}: of evaluations; "
+            f"--mode={self.mode} makes none"
+        ]

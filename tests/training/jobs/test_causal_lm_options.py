@@ -50,6 +50,10 @@ def test_a_split_that_is_missing_is_said_or_refused():
             "--protocol is of evaluations of a split",
         ),
         (
+            {"mode": "score", "input_file": "x", "eval_split": "test"},
+            "^--eval_split is of evaluations of a split",
+        ),
+        (
             {"mode": "score", "input_file": "x", "count_mark_pairs": False},
             "^--nocount_mark_pairs is of evaluations of a split",
         ),
@@ -73,7 +77,18 @@ def test_settings_of_their_own_mode():
 
 def test_a_training_alone_says_that_it_evaluates_nothing():
     there, lines = evaluates(mode="train", eval_every=4)
-    assert not there and "--eval_every=4: of --mode=train_and_eval" in lines[0]
+    assert not there and "--eval_every=4: of evaluations; " in lines[0]
+    there, lines = evaluates(
+        mode="train",
+        eval_split="vaild",
+        eval_seq_len=7,
+        count_mark_pairs=False,
+        eval_changes={"mem_len": 3},
+    )
+    assert not there and lines[0].lstrip() == (
+        "--eval_split, --nocount_mark_pairs, --eval_seq_len, --eval_mem_len: of "
+        "evaluations; --mode=train makes none"
+    )
 
 
 def test_a_resumed_run_keeps_what_it_learns_from(tmp_path):
