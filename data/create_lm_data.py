@@ -15,13 +15,18 @@ from data.language_modeling import build
 from data.language_modeling.options import LMDataOptions
 from data.records import build as records
 from flags import app, flag_values
+from flags.training import transformer_xl_flags
 
 
 def main() -> None:
     """Builds what the flags say."""
     options = flag_values.build(LMDataOptions)
     manifest = build.build(options)
-    print(records.summary(manifest, "run_lm.py", "16 layers of 410"))
+    sizes = transformer_xl_flags.DEFAULTS
+    # All recipes but one are of models of the paper, as large or larger.
+    print(
+        records.summary(manifest, "run_lm.py", sizes, "--n_layer and --d_model")
+    )
 
 
 if __name__ == "__main__":

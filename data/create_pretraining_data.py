@@ -12,13 +12,15 @@ from data.pretraining import build
 from data.pretraining.options import BuildOptions
 from data.records import build as records
 from flags import app, flag_values
+from flags.training import model_flags
 
 
 def main() -> None:
     """Builds what the flags say."""
     options = flag_values.build(BuildOptions)
     manifest = build.build(options)
-    print(records.summary(manifest, "run_pretrain.py", "12 layers of 768"))
+    sizes, smaller = model_flags.DEFAULTS, "--recipe and flags of sizes"
+    print(records.summary(manifest, "run_pretrain.py", sizes, smaller))
 
 
 if __name__ == "__main__":

@@ -23,21 +23,24 @@ from data.records.options import FactoryOptions
 _TEMPORARY, _SUMMARIES, _RECORDS = ".*.tmp-*", "block-*.json", "*.tfrecord"
 
 
-def summary(manifest: Manifest, command: str, sizes: str) -> str:
+def summary(manifest: Manifest, command: str, sizes: dict, smaller: str) -> str:
     """Last lines of a build: the files, and the command that reads them.
 
     Args:
       manifest: of the build.
       command: the program that trains from it, without "python".
-      sizes: of the model that it trains where no flag says them.
+      sizes: `n_layer` and `d_model` of the model that it trains where no flag
+        says them.
+      smaller: the flags that train smaller models.
     """
     folder = manifest.data_dir
     model = os.path.join(os.path.dirname(folder.rstrip("/")), "model")
     words = ["python", command, f"--data_dir={folder}", f"--model_dir={model}"]
     return (
         f"{folder}: {len(manifest.files)} record files\n"
-        f"the next command trains {sizes}: --recipe and flags of sizes train "
-        f"smaller models\nnext: {shlex.join(words)}"
+        f"the next command trains {sizes['n_layer']} layers of "
+        f"{sizes['d_model']}: {smaller} train smaller models\n"
+        f"next: {shlex.join(words)}"
     )
 
 

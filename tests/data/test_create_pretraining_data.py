@@ -37,7 +37,9 @@ def test_build_and_inspect(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "record files" in done.stdout
     assert done.stdout.endswith(
-        f"\nnext: python run_pretrain.py --data_dir={out} "
+        "\nthe next command trains 12 layers of 768: --recipe and flags of "
+        "sizes train smaller models\n"
+        f"next: python run_pretrain.py --data_dir={out} "
         f"--model_dir={tmp_path}/model\n"
     )
     shown = call("-m", "data.inspect", f"--data_dir={out}", "--mode=record")
