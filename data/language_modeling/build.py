@@ -4,6 +4,7 @@ import itertools
 import os
 
 from common import files
+from common.contract.symbols import MANY_UNKNOWN
 from common.errors import UserError
 from common.process import workers
 from common.vocabularies import vocabulary
@@ -157,6 +158,13 @@ class Streams(BuildLayout):
                     f"unknown), {c.words} words, {c.lines} lines, "
                     f"{c.characters} characters, {c.bytes} bytes"
                 )
+                if c.unknown / c.tokens > MANY_UNKNOWN:
+                    log(
+                        f"warning: {split}: {c.unknown / c.tokens:.1%} of the "
+                        "tokens are <unk>: the vocabulary lacks symbols of "
+                        "this text; give another --vocab_file, "
+                        "--vocab_from=all, or --unit=byte"
+                    )
         log(
             f"vocabulary {manifest.vocabulary_sha256[:12]}, "
             f"{manifest.vocab_size} {manifest.options['unit']}s"

@@ -195,3 +195,24 @@ def test_a_held_out_file_that_is_trained_on_is_said(tmp_path):
     assert said("one", "a.txt") == []
     (line,) = said("two", "[av]*.txt")
     assert "valid.txt is in train, too: the valid split measures" in line
+
+
+def test_a_text_that_the_vocabulary_lacks_is_said(tmp_path):
+    """Its loss is that of `<unk>`, which is easy to predict."""
+    (tmp_path / "a.txt").write_text("the cat sat\n" * 3)
+    (tmp_path / "b.txt").write_text("der Hund sat\n" * 3)
+
+    def said(output, **changes):
+        lines = []
+        options = LMDataOptions(
+            str(tmp_path / output),
+            train_glob=str(tmp_path / "a.txt"),
+            valid_glob=str(tmp_path / "b.txt"),
+            **changes,
+        )
+        build.build(options, lines.append)
+        return [line for line in lines if line.startswith("warning: ")]
+
+    (line,) = said("words")
+    assert line.startswith("warning: valid: 50.0% of the tokens are <unk>: ")
+    assert said("all", vocab_from="all") == said("byte", unit="byte") == []
