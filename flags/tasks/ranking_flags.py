@@ -34,7 +34,10 @@ _OF_RANKERS = {
     ("cosine", "knrm"): (
         *("vectors", "vector_size", "layer", "center", "idf", "unit"),
         *("stopwords", "embed_batch_size", "embedding_dtype"),
+        "max_doc_length",
     ),
+    ("knrm", "cross_encoder"): ("unjudged", "max_pairs_per_query"),
+    ("cosine", "knrm", "cross_encoder"): ("max_query_length", "folds_file"),
     ("cross_encoder",): (
         *("rank_loss", "list_size", "passage_stride", "max_passages"),
         *("segment_recurrence", "max_seq_length", "learning_rate"),
@@ -76,6 +79,11 @@ def from_flags() -> tuple[
                 f"--{given[0]} is of --ranker={' or '.join(rankers)}, received "
                 f"--ranker={FLAGS.ranker}: leave it out"
             )
+    if FLAGS["folds"].present and FLAGS.folds_file:
+        raise UserError(
+            f"--folds beside --folds_file={FLAGS.folds_file}, which has the "
+            "queries of each fold: leave --folds out"
+        )
     named = {}
     if FLAGS.collection and FLAGS.dataset:
         raise UserError("--collection and --dataset: give one of them")

@@ -21,6 +21,7 @@ ID_FIELDS = ("id", "query_id", "qid", "_id")
 HEADER_IDS = (*ID_FIELDS, "queryid", "topic", "topic_id", "topicid")
 TEXT_FIELDS = ("text", "query", "title")
 TREC_FIELDS = ("title", "desc", "narr")
+_TITLE = TREC_FIELDS[:1]  # the default of --topic_fields
 # What a file of a form begins with.
 _FORMS = {
     "trec": r"\s*<(?i:top)>",
@@ -36,17 +37,22 @@ _LABEL = re.compile(r"(?i)^\s*(number|topic|description|narrative)\s*:\s*")
 
 
 def read(
-    path: str, form: str = "auto", fields: tuple[str, ...] = ("title",)
+    path: str, form: str = "auto", fields: tuple[str, ...] = _TITLE
 ) -> dict[str, str]:
     """Query id -> text, in the file's order.
 
     The form is one of the table above, or "auto": the first line tells;
     `fields` of `TREC_FIELDS` make the text of a TREC query. Raises UserError:
-    an unknown field, a bad line, an id twice, a query without text, no query.
+    an unknown field, one of another form, a bad line, an id twice, a query without text, no query.
     """
     check_fields(fields)
     if form == "auto":
         form = lines.detect(path, FLAG, _FORMS, _WANTED)
+    if form != "trec" and fields != _TITLE:
+        raise UserError(
+            f"--topic_fields={','.join(fields)}: the queries of {FLAG}={path} "
+            f"have no fields in the form {form!r}; leave it out"
+        )
     rows = _trec(path, fields) if form == "trec" else _READERS[form](path)
     texts = collect(path, rows)
     if not texts:

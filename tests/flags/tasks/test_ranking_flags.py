@@ -59,6 +59,22 @@ def test_what_does_not_fit_is_one_line(arguments, message):
         (["--ranker=bm25", "--layer=1"], "--layer is of --ranker=cosine or kn"),
         (["--ranker=cosine", "--nocontrol"], "--control is of --ranker=knrm, "),
         (["--ranker=cross_encoder", "--epochs=2"], "--epochs is of --ranker=k"),
+        (
+            ["--ranker=cross_encoder", "--max_doc_length=9"],
+            "--max_doc_length is of --ranker=cosine or knrm, ",
+        ),
+        (
+            ["--ranker=bm25", "--folds_file=f.json"],
+            "--folds_file is of --ranker=cosine or knrm or cross_encoder, ",
+        ),
+        (
+            ["--ranker=cosine", "--unjudged=skip"],
+            "--unjudged is of --ranker=knrm or cross_encoder, ",
+        ),
+        (
+            ["--folds=4", "--folds_file=f.json"],
+            "--folds beside --folds_file=f.json",
+        ),
     ],
 )
 def test_a_flag_of_another_ranker_is_refused(folder, arguments, message):

@@ -49,6 +49,9 @@ def test_trec_topics_and_their_fields(tmp_path):
     }
     with pytest.raises(UserError, match="wanted some of title, desc, narr"):
         topics.read(path, fields=("title", "body"))
+    table = put(tmp_path, "topics.tsv", "1\tobama\n")
+    with pytest.raises(UserError, match="have no fields in the form 'tsv'"):
+        topics.read(table, fields=("title", "desc"))
     both = topics.read(path, fields=("title", "desc"))
     assert both["301"].endswith("Crime Identify organizations.")
 
