@@ -126,11 +126,13 @@ class TrainingRun:
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective
         self.options = options
-        self.state = s = open_run(objective, options, request.warm_start)
+        must = {"seed": options.strategy.seed, "head": objective.name}
+        must |= request.must_match or {}
+        self.state = s = open_run(objective, options, request.warm_start, must)
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
-        record = self._record(request)
+        record = self._record(request, must)
         for line in record(write=False):
             self.say(f"note: {line}")
         notes = [*request.notes, *begin_anew(s), *s.notes]
@@ -174,12 +176,10 @@ class TrainingRun:
         )
         self.began = time.monotonic()
 
-    def _record(self, request: TrainRequest) -> Callable:
+    def _record(self, request: TrainRequest, must: dict) -> Callable:
         """`run_record.update` of this start."""
         s, options = self.state, self.options
         o, objective = options.strategy, s.learner.objective
-        must = {"seed": o.seed, "head": objective.name}
-        must |= request.must_match or {}
         should = {
             "replicas": s.learner.split.replicas,
             "processes": self.processes,

@@ -7,6 +7,7 @@ import numpy as np
 import tf_keras
 
 from common.errors import UserError
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints.restore import Source, resolve
 from training import strategy as strategy_lib
 from training.checkpointing import late_parts, memory_files
@@ -17,6 +18,7 @@ from training.checkpointing.checkpoints import (
 )
 from training.objectives.contract import Objective
 from training.recurrent.memory_state import RecurrentMemory
+from training.reporting import run_record
 from training.run_options import RunOptions
 from training.step.batch_split import BatchSplit
 from training.step.learner import Learner, build_learner
@@ -44,6 +46,7 @@ def open_run(
     objective: Objective,
     options: RunOptions,
     warm_start: Callable | None = None,
+    must_match: dict | None = None,
 ) -> RunState:
     """Builds, then restores from `model_dir` or warm-starts.
 
@@ -51,7 +54,8 @@ def open_run(
     weights. `warm_start` changes the model of the latter two; it returns lines
     for the user.
     Raises UserError: the batch does not divide, `model_dir` holds another
-    model or a release, or a checkpoint cannot be read.
+    model, a release or a run of other settings (`must_match`), or a checkpoint
+    cannot be read.
     """
     strategy = strategy_lib.setup(options.strategy)
     chief = strategy_lib.is_chief(strategy)
@@ -83,7 +87,7 @@ def open_run(
         options.async_save,
     )
     step, path, start, notes = _restore(
-        learner, checkpoints, options, warm_start
+        learner, checkpoints, options, warm_start, must_match or {}
     )
     return RunState(
         options, learner, checkpoints, chief, meeting, step, path, start, notes
@@ -95,6 +99,7 @@ def _restore(
     checkpoints: RunCheckpoints,
     options: RunOptions,
     warm_start: Callable | None,
+    must_match: dict,
 ) -> tuple[int, str | None, Source | None, tuple[str, ...]]:
     """(step to go on from, what was read, weights that it began with, notes)."""
     strategy, optimizer = learner.strategy, learner.optimizer
@@ -105,6 +110,9 @@ def _restore(
         if learner.memory and exact and not options.reset_memory:
             saved = _open_memory(path, learner.memory)
         late = late_parts.Late(path, learner, options.train_steps)
+        # A checkpoint of other settings would only be said not to fit.
+        if checkpoint_folder.step_of(path) > 0:
+            run_record.check(options.model_dir, must_match)
         with strategy.scope():
             checkpoints.restore(path, late.items)
             notes = late.begin()

@@ -76,6 +76,12 @@ def devices() -> list[str]:
     return [f"{n} {kind}" for kind, n in sorted(counts.items())]
 
 
+def check(model_dir: str, must_match: dict) -> None:
+    """Raises UserError: fields of `must_match` differ from `run.json`'s."""
+    path = os.path.join(model_dir, FILE_NAME)
+    _check(path, _read(path), must_match)
+
+
 def update(
     model_dir: str,
     flags: dict,
@@ -103,16 +109,8 @@ def update(
             "the steps before is not known; put the file back if you have it"
         )
     if record:
-        recorded = record.get("flags", {})
-        older = {name: recorded.get(name, LATER[name]) for name in LATER}
-        found = older | record.get("must_match", {})
-        wrong = _differences(found, must_match)
-        if wrong:
-            raise UserError(
-                f"{path}: this run was started with other settings: "
-                f"{'; '.join(wrong)}; use those flags or another --model_dir"
-            )
-        found = older | record.get("should_match", {})
+        _check(path, record, must_match)
+        found = _older(record) | record.get("should_match", {})
         for line in _differences(found, should_match):
             warnings.append(
                 f"{line}: the run continues, but not bit for bit as before"
@@ -144,6 +142,22 @@ def train_steps(model_dir: str) -> int | None:
     record = _read(os.path.join(model_dir, FILE_NAME))
     steps = record.get("should_match", {}).get("train_steps")
     return steps if isinstance(steps, int) else None
+
+
+def _check(path: str, record: dict, must_match: dict) -> None:
+    found = _older(record) | record.get("must_match", {})
+    wrong = _differences(found, must_match) if record else []
+    if wrong:
+        raise UserError(
+            f"{path}: this run was started with other settings: "
+            f"{'; '.join(wrong)}; use those flags or another --model_dir"
+        )
+
+
+def _older(record: dict) -> dict:
+    """What fields mean that the file of an older version lacks."""
+    recorded = record.get("flags", {})
+    return {name: recorded.get(name, LATER[name]) for name in LATER}
 
 
 def _and(fields: dict) -> str:

@@ -16,6 +16,7 @@ from training.checkpointing import memory_files, run_state
 from training.checkpointing.memory_files import HostRows
 from training.checkpointing.run_state import open_run
 from training.objectives.build import build_objective
+from training.reporting import run_record
 
 ROWS = 8
 STEP = 5
@@ -85,6 +86,29 @@ def test_a_configuration_of_another_encoder_is_not_left_beside(tmp_path):
     os.remove(path)
     write_config(str(tmp_path), toy.CONFIG)
     assert open_run(toy.ToyObjective(), options).start_step == 0
+
+
+def test_other_settings_are_said_before_a_checkpoint_that_does_not_fit(
+    tmp_path, monkeypatch
+):
+    """One task more changes a shape: the checkpoint was "damaged"."""
+    options = toy.run_options(tmp_path)
+    state = open_run(toy.ToyObjective(), options)
+    state.learner.optimizer.step.assign(STEP)
+    state.checkpoints.save(STEP)
+    must = {"tasks": ["rte", "cola"]}
+    run_record.update(str(tmp_path), {}, must, {}, resuming=False)
+    assert open_run(toy.ToyObjective(), options, None, must).start_step == STEP
+
+    def restore(self, path, items=None):
+        raise UserError("does not fit this run or is damaged")
+
+    monkeypatch.setattr(run_state.RunCheckpoints, "restore", restore)
+    with pytest.raises(UserError, match="damaged"):
+        open_run(toy.ToyObjective(), options, None, must)
+    other = {"tasks": ["rte"]}
+    with pytest.raises(UserError, match=r"`tasks` wanted \['rte'\], found"):
+        open_run(toy.ToyObjective(), options, None, other)
 
 
 def test_another_batch_names_both_numbers_and_all_ways(saved):
