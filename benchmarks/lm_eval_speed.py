@@ -152,7 +152,6 @@ def main() -> None:
         lines.append("\t".join(row(length, seconds)))
         print(lines[-1], flush=True)
     if FLAGS.output_dir:
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
         path = os.path.join(FLAGS.output_dir, "lm_eval_speed.tsv")
         files.write_text(path, "\n".join(lines) + "\n")
         print(f"wrote {path}")

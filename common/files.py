@@ -119,7 +119,7 @@ def final_name(path: str) -> str:
 def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a temporary sibling and renames it to `path` when all went well.
 
-    Text is UTF-8. After an exception the temporary file is removed and `path`
+    Text is UTF-8. Folders above it that are missing are made. After an exception the temporary file is removed and `path`
     is as it was. That of a killed process goes with the next write.
     """
     if mode not in ("wb", "w"):
@@ -147,9 +147,10 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
 def _create(path: str, mode: str, encoding: str | None = None) -> IO[Any]:
     """Opens a temporary file that is new: a link of that name is not followed.
 
-    A killed process of the same number may have left one. While it is open a
+    Makes the folders above it. A killed process of the same number may have left one. While it is open a
     lock says that it is in use (`_remove_old`).
     """
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
     file = open(path, mode.replace("w", "x"), encoding=encoding)
@@ -200,7 +201,8 @@ def _old_temporaries(folder: str) -> dict[str, list[int]]:
 def atomic_path(path: str) -> Iterator[str]:
     """Gives a library a name to write to; the file then becomes `path`.
 
-    For libraries that take a name and no open file. Some make their files for
+    For libraries that take a name and no open file. Folders above it that are
+    missing are made. Some libraries make their files for
     the owner alone; `path` gets the mode that `open` would have given it.
     After an exception nothing is left and `path` is as it was.
     """

@@ -84,7 +84,6 @@ def main() -> None:
             f"{FLAGS.input_glob} holds {number} lines of {MIN_WORDS} to "
             f"{MAX_WORDS} words; wanted ten or more"
         )
-    os.makedirs(FLAGS.output_dir, exist_ok=True)
     for split, lines in texts.items():
         path = os.path.join(FLAGS.output_dir, f"{split}.conll")
         files.write_text(path, "\n".join(lines) + "\n")

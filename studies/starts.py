@@ -4,7 +4,6 @@ Weights of a folder, or random ones of the same architecture: every seed of a
 tuning draws its own.
 """
 
-import os
 from typing import Any
 
 from common.vocabularies import vocabulary
@@ -40,7 +39,6 @@ def flags_of(
             config = config.replace(init_std=deviation)
         path = registry.config_path(home, config)
         if write:
-            os.makedirs(home, exist_ok=True)
             registry.write_config(home, config)
     return {
         "model_config_path": path,

@@ -189,7 +189,6 @@ def main() -> None:
         cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
         print("  ".join(cells).rstrip())
     if FLAGS.output_dir:
-        files.make_directory(FLAGS.output_dir)
         text = "".join("\t".join(row) + "\n" for row in rows)
         path = os.path.join(FLAGS.output_dir, "compare.tsv")
         files.write_text(path, text)

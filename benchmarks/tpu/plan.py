@@ -96,7 +96,6 @@ def _compile(program: bytes | None, options: PlanOptions):
         known = files.read_json_object(path, "")
         return tpu_lowering.Compiled(**known)
     compiled = _timed(program, options.topology)
-    files.make_directory(options.cache_dir)
     files.write_json(path, dataclasses.asdict(compiled))
     return compiled
 

@@ -213,7 +213,6 @@ def main() -> None:
     lines = ["\t".join(row) for row in rows]
     print("\n".join(lines))
     if FLAGS.output_dir:
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
         path = os.path.join(FLAGS.output_dir, "copy_task.tsv")
         files.write_text(path, "\n".join(lines) + "\n")
         stem = os.path.join(FLAGS.output_dir, "copy_task")

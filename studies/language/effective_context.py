@@ -286,7 +286,6 @@ def main() -> None:
     for row in rows:
         print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)))
     if FLAGS.output_dir:
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
         tables = {"recl": rows, "perplexity_by_context": perplexities(group)}
         for name, lines in tables.items():
             path = os.path.join(FLAGS.output_dir, f"{name}.tsv")

@@ -160,7 +160,6 @@ def streams(unit: str) -> str:
         globs[f"{split}_glob"] = path
         if not files.exists(path):
             text = read_split(FLAGS.data_path, split)
-            os.makedirs(folder, exist_ok=True)
             files.write_text(path, text if unit == "word" else text8(text))
     output = os.path.join(folder, "streams")
     line_end = "eos" if unit == "word" else "none"

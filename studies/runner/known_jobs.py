@@ -110,7 +110,6 @@ def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
         home = os.path.join(folder, name)
         if files.exists(os.path.join(home, jobs.RESULT)):
             continue
-        os.makedirs(home, exist_ok=True)
         # Its time is in the result.
         commands = _here(row["commands"], places or {})
         began = jobs.ELSEWHERE

@@ -47,6 +47,15 @@ def test_a_failed_write_to_a_name_leaves_the_old_file(tmp_path):
     assert path.read_bytes() == b"old"
 
 
+def test_missing_folders_are_made(tmp_path):
+    first, second = (str(tmp_path / n / "b" / "c.txt") for n in "ad")
+    files.write_text(first, "x")
+    with files.atomic_path(second) as name:
+        pathlib.Path(name).write_text("x")
+    for path in (first, second):
+        assert os.listdir(os.path.dirname(path)) == ["c.txt"]
+
+
 @pytest.mark.parametrize("plant", [os.symlink, os.link])
 def test_a_planted_temporary_name_harms_no_other_file(tmp_path, plant):
     victim, path = tmp_path / "victim", str(tmp_path / "a.json")

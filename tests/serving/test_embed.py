@@ -112,6 +112,13 @@ def test_pieces_are_the_same_in_every_format(run, tmp_path, capsys):
             )
 
 
+def test_vectors_are_written_into_a_new_folder(run, tmp_path):
+    for ending in ("jsonl", "csv", "npz"):
+        target = tmp_path / ending / "new" / f"a.{ending}"
+        run(text=TEXTS, output_file=str(target))
+        assert target.stat().st_size
+
+
 @pytest.mark.parametrize(
     "pooling, wanted",
     [

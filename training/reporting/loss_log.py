@@ -58,8 +58,10 @@ class LossLog:
                 self._text += text
                 files.write_text(self.path, self._text)
                 return
-            with open(self.path, "a", encoding="utf-8") as f:
-                f.write(text)
+            # Not "a": a file that is gone would begin without its header.
+            with open(self.path, "r+b") as f:
+                f.seek(0, os.SEEK_END)
+                f.write(text.encode())
                 f.flush()
                 os.fsync(f.fileno())
         except OSError as e:

@@ -70,7 +70,6 @@ def load(path: str, key: dict) -> dict[str, np.ndarray] | None:
 
 def save(path: str, key: dict, arrays: dict[str, np.ndarray]) -> None:
     """Writes arrays and key, atomically."""
-    files.make_directory(os.path.dirname(path) or ".")
     stamp = np.frombuffer(key_text(key).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays, **{KEY: stamp})

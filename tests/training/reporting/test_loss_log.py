@@ -67,6 +67,16 @@ def test_the_log_is_cut_to_the_restored_step(tmp_path):
     assert (tmp_path / "losses.tsv").read_text() == ""
 
 
+def test_a_log_that_is_gone_does_not_begin_anew(tmp_path):
+    """It went on without its header and the steps before."""
+    log = LossLog(str(tmp_path), 0)
+    log.append(1, ["loss"], np.ones((1, 1), np.float32))
+    (tmp_path / "losses.tsv").unlink()
+    with pytest.raises(UserError, match="cannot write .*losses.tsv"):
+        log.append(2, ["loss"], np.ones((1, 1), np.float32))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_log_that_cannot_be_read_stays(tmp_path, monkeypatch):
     """It was taken for none, and a resumed run wrote an empty one over it."""
     folder = write(tmp_path, [2.0, 1.0])
