@@ -112,12 +112,14 @@ def make_request(
         recompute_layers=strategy_flags.recompute_layers(),
     )
     held_out, notes = None, data.lines(options.train_batch_size, length)
+    should_match = None
     evaluates, split_notes = what.evaluates(
         config, options.eval_every, data.manifest.has
     )
     if evaluates:
         segment = what.eval_seq_len or length
         _check_places(config, segment, "eval_seq_len")
+        should_match = what.should_match(segment)
         held_out = data.evaluation_batches(
             what.eval_split,
             segment,
@@ -136,6 +138,7 @@ def make_request(
         | what.must_match()
         | {"seq_len": f"about {length}" if what.vary_length else length}
         | _memory(config),
+        should_match=should_match,
         flags=common_flags.all_flags(),
         notes=[*notes, *split_notes],
         begin=data.copy_vocabulary,

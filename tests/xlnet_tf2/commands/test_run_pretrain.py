@@ -26,6 +26,7 @@ from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
 from training.jobs.pretrain_options import PretrainOptions
 from training.objectives import build as heads
+from training.reporting import run_record
 
 pytestmark = pytest.mark.shared
 assert records  # the fixture
@@ -262,6 +263,33 @@ def test_evaluations_without_held_out_data_are_refused(
         with pytest.raises(UserError, match="--eval_every=3: .* no dev split"):
             run_pretrain.main()
         assert not model.exists()
+    finally:
+        remove_ours()
+        flags.FLAGS.unparse_flags()
+
+
+def test_another_dev_set_of_a_resumed_run_is_noted(records, tmp_path):
+    """`evaluations.jsonl` had losses of both, without a word."""
+    model = str(tmp_path)
+    remove_ours()
+    pretrain_flags.define()
+    flags.FLAGS(["run", f"--data_dir={records}", f"--model_dir={model}"])
+    what = PretrainOptions(data_dir=records)
+    data = run_pretrain.open_data(what)
+    other = dataclasses.replace(data, held_out=(data.manifest, "train"))
+
+    def start(data, what=what, resuming=True):
+        request = run_pretrain.make_request(data, what, run_options(model))
+        facts = request.must_match, request.should_match or {}
+        return run_record.update(model, {}, *facts, resuming)
+
+    try:
+        start(data, resuming=False)
+        assert start(data) == []
+        (note,) = start(other)
+        assert "`dev_data` wanted train" in note
+        # What trains alone evaluates nothing.
+        assert start(data, dataclasses.replace(what, mode="train")) == []
     finally:
         remove_ours()
         flags.FLAGS.unparse_flags()
