@@ -313,10 +313,13 @@ def _write_tf1(weights, arrays, output, source) -> list[str]:
             f"{beside} is another configuration than that of "
             f"--output={output}: give a prefix in another folder"
         )
-    tf1_checkpoint.write(output, arrays, weights.tasks, config)
-    if not beside:
-        write_config(folder, config)
-    _copy_vocabulary(source.folder, folder)
+
+    def write_beside():
+        if not beside:
+            write_config(folder, config)
+        _copy_vocabulary(source.folder, folder)
+
+    tf1_checkpoint.write(output, arrays, weights.tasks, config, write_beside)
     return _lines(arrays) + notes + [f"written: {output}"]
 
 

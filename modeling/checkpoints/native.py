@@ -7,7 +7,6 @@ so optimizers, counters and memory beside the model do not matter.
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -208,9 +207,13 @@ def write(
 def new_folder(folder: str) -> Iterator[str]:
     """A temporary sibling that becomes `folder` when all went well.
 
-    Raises UserError: the folder is not empty, or another process makes it.
+    Of a link to a folder, the folder. Raises UserError: it is not empty, or
+    another process makes it. OSError: it is a link to nothing.
     """
     folder = folder.rstrip("/")
+    if os.path.islink(folder):
+        os.makedirs(folder, exist_ok=True)  # the system's words
+        folder = os.path.realpath(folder)
     with locks.held(folder, is_folder=False):
         if tf.io.gfile.exists(folder) and (
             not tf.io.gfile.isdir(folder) or tf.io.gfile.listdir(folder)
@@ -224,12 +227,9 @@ def new_folder(folder: str) -> Iterator[str]:
         tf.io.gfile.makedirs(temporary)
         try:
             yield temporary
+            if tf.io.gfile.exists(folder):
+                tf.io.gfile.rmtree(folder)
+            tf.io.gfile.rename(temporary, folder)
         except BaseException:
             tf.io.gfile.rmtree(temporary)
             raise
-        if tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)
-        if files.is_remote(folder):
-            tf.io.gfile.rename(temporary, folder)
-        else:
-            shutil.move(temporary, folder)

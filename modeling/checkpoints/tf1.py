@@ -9,7 +9,7 @@ is said by the encoder (`EncoderSpec.original`).
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,10 +85,12 @@ def write(
     arrays: dict[str, np.ndarray],
     tasks: dict[str, str],
     config: EncoderConfig,
+    write_beside: Callable[[], None] = lambda: None,
 ) -> None:
     """Writes canonical arrays as a new TF1 checkpoint, complete or not at all.
 
-    `tasks` are those of `read`. Raises UserError: of an encoder that has no
+    `tasks` are those of `read`; `write_beside` writes what a reader needs, before
+    there is a checkpoint, which is not replaced. Raises UserError: of an encoder that has no
     such files, or there is a checkpoint of this prefix.
     """
     tensors = {}
@@ -110,6 +112,7 @@ def write(
                 "another prefix, or remove it"
             )
         locks.remove_leftovers(folder, re.escape(base))
+        write_beside()
         _save(temporary, prefix, tensors)
 
 

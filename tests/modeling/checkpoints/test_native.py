@@ -1,10 +1,15 @@
 """Our checkpoints beside the objects of a training."""
 
+import errno
+import os
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig
+from modeling.checkpoints import native
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 
@@ -53,3 +58,30 @@ def test_moving_averages_are_read_where_a_run_kept_them(tmp_path):
     for name, variable in named_variables(model).items():
         wanted = variable if name == names[-1] else variable + 1.0
         np.testing.assert_array_equal(found[name], wanted, err_msg=name)
+
+
+def test_a_folder_may_be_a_link_to_one(tmp_path):
+    """It was refused behind the work, and half of a folder stayed."""
+    real, link = tmp_path / "disk" / "real", tmp_path / "link"
+    link.symlink_to(real)
+    with pytest.raises(FileExistsError), native.new_folder(str(link)):
+        pass
+    real.mkdir(parents=True)
+    with native.new_folder(str(link)) as folder:
+        (pathlib.Path(folder) / "a").write_text("x")
+    assert link.is_symlink() and (real / "a").read_text() == "x"
+    assert os.listdir(real.parent) == ["real"]
+    assert sorted(os.listdir(tmp_path)) == ["disk", "link"]
+
+
+def test_a_folder_that_cannot_be_renamed_leaves_nothing(tmp_path, monkeypatch):
+    def full(*unused):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(native.tf.io.gfile, "rename", full)
+    with (
+        pytest.raises(OSError, match="Input"),
+        native.new_folder(str(tmp_path / "a")),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())

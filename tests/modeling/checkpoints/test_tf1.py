@@ -1,6 +1,7 @@
 """Checkpoints of the original: there and back."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -133,3 +134,24 @@ def test_a_configuration_beside_is_not_replaced(tmp_path):
     after = _bytes(tmp_path / "a")
     assert {k: after[k] for k in before} == before
     assert "new.ckpt.index" in after
+
+
+def test_a_conversion_that_died_is_made_again(tmp_path, monkeypatch):
+    """The checkpoint was there without its configuration, and was refused."""
+    prefix = _written(tmp_path / "a")
+    new = str(tmp_path / "b" / "new.ckpt")
+    options = ConvertOptions("tf1", "tf1", prefix, new)
+
+    def die(*unused):
+        raise KeyboardInterrupt
+
+    for function in ("write_config", "_copy_vocabulary"):
+        with monkeypatch.context() as patch:
+            patch.setattr(conversion, function, die)
+            with pytest.raises(KeyboardInterrupt):
+                conversion.convert(options)
+        assert not os.path.exists(new + ".index")
+    conversion.convert(options)
+    assert {"new.ckpt.index", "xlnet_config.json"} <= _bytes(
+        tmp_path / "b"
+    ).keys()
