@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 
 import tensorflow as tf
 
@@ -46,8 +47,12 @@ class BestCheckpoint:
         self._checkpoint = tf.train.Checkpoint(
             model=model, value=self.value, step=self.step, metric=name
         )
+        if chief:
+            saving.remove_unfinished(self.directory, PREFIX)
         recorded = weights.read_best(model_dir) if start_step else None
         if recorded:
+            if chief:
+                self._keep(recorded.path)
             self.value.assign(self._value_of(model_dir, recorded, start_step))
             self.step.assign(recorded.step)
 
@@ -103,14 +108,19 @@ class BestCheckpoint:
         path = os.path.join(self.directory, f"{PREFIX}-{step}")
         try:
             self._checkpoint.write(path)
-            checkpoint_folder.publish(self.directory, [path])
+            self._keep(path)
         except (tf.errors.OpError, OSError) as e:
             run = os.path.dirname(self.directory)
             of_run = checkpoint_folder.whole(run, PREFIX)
             raise saving.failed(path, (of_run or [None])[-1], e) from e
-        start = os.path.join(self.directory, PREFIX + "-")
-        for old in files.beginning_with(start):
-            if not old.startswith((path + ".", path + "_")):
+
+    def _keep(self, path: str) -> None:
+        """From here on it is the best one; those of earlier steps go."""
+        checkpoint_folder.publish(self.directory, [path])
+        start, step = path.rsplit("-", 1)
+        for old in files.beginning_with(start + "-"):
+            number = re.match(r"\d+", old[len(start) + 1 :])
+            if number and int(number[0]) < int(step):
                 saving.remove(old)
 
 

@@ -197,17 +197,15 @@ class RunCheckpoints:
     def _remove_unfinished(self) -> None:
         """Deletes what a killed process left of the save it was making.
 
-        What else is not whole stays until a save of its step or a later one:
-        the user may put back what is missing.
+        What else is not whole stays until a save of its step or a later one.
         """
-        saving.remove_all(os.path.join(self.model_dir, ".checkpoint.tmp-"))
-        gone = checkpoint_folder.unfinished(self.model_dir, PREFIX)
+        saving.remove_unfinished(self.model_dir, PREFIX)
         there = list(self._files())
         weights = {
             name for name, _, path in there if not path.endswith(".memory")
         }
         for name, _, path in there:
-            if name in gone or name not in weights:
+            if name not in weights:
                 saving.remove(path)
 
     def _files(self) -> Iterator[tuple[str, int, str]]:

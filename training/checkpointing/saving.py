@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from modeling.checkpoints import folder as checkpoint_folder
 
 # What a write meets with. TensorFlow calls a full disk `ResourceExhausted`, as
 # it calls memory that is full.
@@ -47,6 +48,20 @@ def failed(
         f"saving {path} failed ({of_disk(error) or shorten(error)}); {kept}; "
         "free some space and start the same command again"
     )
+
+
+def remove_unfinished(folder: str, base: str) -> None:
+    """Deletes what a killed process left of the save it was making.
+
+    What else is not whole stays: the user may put back what is missing. Of a
+    checkpoint that became whole the temporary folder goes alone.
+    """
+    remove_all(os.path.join(folder, ".checkpoint.tmp-"))
+    for name in checkpoint_folder.unfinished(folder, base):
+        remove_all(os.path.join(folder, name) + ".")
+    for path in files.beginning_with(os.path.join(folder, base + "-")):
+        if path.endswith(checkpoint_folder.UNFINISHED):
+            remove(path)
 
 
 def remove_all(prefix: str) -> None:

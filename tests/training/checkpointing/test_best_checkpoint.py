@@ -40,6 +40,33 @@ def test_the_best_one_is_kept_over_restarts(tmp_path):
         again.offer({"loss": 1.0}, 40)
 
 
+def test_a_killed_save_leaves_nothing(tmp_path):
+    """Its temporary folder, or the best until then, stayed for good."""
+    module = tf.Module()
+    module.w = tf.Variable(1.0)
+
+    def start(step=0):
+        return BestCheckpoint(str(tmp_path), module, "f1", True, True, step)
+
+    folder = tmp_path / "best"
+    assert start().offer({"f1": 0.5}, 10)
+    older = {path: path.read_bytes() for path in folder.iterdir()}
+    half = folder / "model.ckpt-20_temp"
+    for kept, step in ((10, 15), (20, 25)):
+        half.mkdir()
+        (half / "part-0").write_text("x")
+        best = start(step)
+        # Killed behind its weights: those until then are there, and named.
+        assert not half.exists()
+        assert best.offer({"f1": 0.6}, 20) == (kept == 10)
+        whole = {path: path.read_bytes() for path in folder.iterdir()}
+        assert len(whole) == 3 and (folder / "model.ckpt-20.index") in whole
+        for path, content in older.items():
+            path.write_bytes(content)
+    start(30)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == whole
+
+
 @contextlib.contextmanager
 def disk_of(limit):
     """No file may grow beyond `limit` bytes, as on a full disk."""

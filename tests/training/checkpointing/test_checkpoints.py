@@ -80,8 +80,9 @@ def test_what_lost_a_file_stays_and_the_save_before_it_is_taken(tmp_path):
 def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     _, checkpoints = make(tmp_path)
     checkpoints.save(10)
-    (tmp_path / "model.ckpt-20_temp").mkdir()
-    (tmp_path / "model.ckpt-20_temp" / "part-0").write_text("x")
+    for step in (10, 20):  # the first one became whole
+        (tmp_path / f"model.ckpt-{step}_temp").mkdir()
+        (tmp_path / f"model.ckpt-{step}_temp" / "part-0").write_text("x")
     (tmp_path / "model.ckpt-20.data-00000-of-00001").write_text("half")
     (tmp_path / "model.ckpt-40.memory").mkdir()
     (tmp_path / "model.ckpt-40.memory" / "rows-00000000").write_text("x")
@@ -91,7 +92,7 @@ def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     found = set(os.listdir(tmp_path))
     assert not {f for f in found if "ckpt-" in f and "-10" not in f}
     assert {"model.ckpt-10.index", "notes.txt"} <= found
-    assert ".checkpoint.tmp-123" not in found
+    assert not found & {".checkpoint.tmp-123", "model.ckpt-10_temp"}
 
 
 def test_a_save_leaves_the_rows_of_the_next_one_alone(tmp_path):
