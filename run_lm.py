@@ -265,7 +265,23 @@ def score(
       UserError: the file cannot be read or holds nothing, or the scores would
         take the place of another file.
     """
-    from common import files
+    from common import files, locks
+
+    with locks.new_file(what.output_file, [what.input_file]):
+        answers = [
+            json.dumps(row, ensure_ascii=False)
+            for row in _scores(data, what, options)
+        ]
+        if what.output_file:
+            files.write_text(
+                what.output_file, "".join(f"{a}\n" for a in answers)
+            )
+        else:
+            print("\n".join(answers))
+
+
+def _scores(data: "StreamData", what: CausalLMOptions, options: RunOptions):
+    """A line's answer after the other."""
     from modeling.checkpoints import restore
     from modeling.heads.causal_lm import CausalLanguageModel
     from serving.generation import scored_lines
@@ -273,10 +289,6 @@ def score(
     from training import strategy
     from training.checkpointing.checkpoints import weights_to_read
 
-    if what.output_file:
-        files.refuse_input(what.output_file, [what.input_file])
-        files.refuse_existing(what.output_file)
-        files.check_output(what.output_file)
     strategy.setup(options.strategy)
     source = weights_to_read(options)
     print(source.line, file=sys.stderr)
@@ -287,18 +299,13 @@ def score(
     model = CausalLanguageModel(config)
     restore.restore(model, source, require="all")
     scorer = CausalScorer(model, segment, options.eval_batch_size)
-    scored_rows = scored_lines.score_lines(
+    return scored_lines.score_lines(
         data.vocabulary,
         scorer,
         texts,
         what.score_line_end,
         what.input_file,
     )
-    answers = [json.dumps(answer, ensure_ascii=False) for answer in scored_rows]
-    if what.output_file:
-        files.write_text(what.output_file, "".join(f"{a}\n" for a in answers))
-    else:
-        print("\n".join(answers))
 
 
 if __name__ == "__main__":

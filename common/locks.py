@@ -20,7 +20,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from common import files
@@ -85,6 +85,25 @@ def held(
             yield
     finally:
         mine[1] -= 1
+
+
+@contextlib.contextmanager
+def new_file(output: str, inputs: Iterable[str] = ()) -> Iterator[None]:
+    """Holds a file that a command makes behind long work; "" = none.
+
+    Raises:
+      UserError: it is there or an input, or another process makes it.
+      OSError: it cannot be written.
+    """
+    if not output:
+        yield
+        return
+    files.refuse_input(output, inputs)
+    files.refuse_existing(output)
+    files.check_output(output)
+    with held(output, is_folder=False):
+        files.refuse_existing(output)  # another one made it meanwhile
+        yield
 
 
 def remove_leftovers(folder: str, name: str) -> None:

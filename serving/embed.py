@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common import encodings, files
+from common import encodings, files, locks
 from common.errors import UserError
 from flags import app, flag_values
 from serving.generation.options import EmbedOptions, ModelOptions
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """The command."""
-    from serving.generation.embeddings import Embedder
-    from serving.generation.language_model import load_encoder
-
     options = flag_values.build(EmbedOptions)
     model_options = flag_values.build(ModelOptions)
     texts = _texts(options)
-    if options.output_file:
-        if options.input_file:
-            files.refuse_input(options.output_file, [options.input_file])
-        files.refuse_existing(options.output_file)
-        files.check_output(options.output_file)
+    with locks.new_file(options.output_file, [options.input_file]):
+        _embed(texts, options, model_options)
+
+
+def _embed(
+    texts: list[str], options: EmbedOptions, model_options: ModelOptions
+) -> None:
+    """Writes or prints the vectors; says how many texts were cut."""
+    from serving.generation.embeddings import Embedder
+    from serving.generation.language_model import load_encoder
+
     encoder, tokenizer = load_encoder(model_options, options.memory_len)
     try:
         embedder = Embedder(

@@ -48,6 +48,23 @@ def test_what_a_killed_process_left_is_nobodys(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_new_file_is_one_process_own(tmp_path):
+    path = tmp_path / "folder" / "a.jsonl"
+    with another_process_holds(path, is_folder=False) as other:
+        with pytest.raises(UserError, match=f"a.jsonl is in use .*{other.pid}"):
+            with locks.new_file(str(path)):
+                pass
+    with locks.new_file(str(path)), locks.new_file(""):
+        path.write_text("x")
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(UserError, match="a.jsonl exists and is complete"):
+        with locks.new_file(str(path)):
+            pass
+    with pytest.raises(UserError, match="would replace the input"):
+        with locks.new_file(str(path), ["", str(path)]):
+            pass
+
+
 def test_leftovers_behind_a_link_stay(tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()

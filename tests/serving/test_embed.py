@@ -11,6 +11,7 @@ from serving import embed
 from serving.generation.embeddings import Embedded
 from serving.generation.options import EmbedOptions, ModelOptions
 from serving.generation.sentence_folder import SentenceFolder
+from tests.helpers.holding import another_process_holds
 
 TEXTS = ('a "b,c"', "d\u00e9", "e f g")
 RULE = SentenceFolder("mean", True, 7)
@@ -117,6 +118,15 @@ def test_vectors_are_written_into_a_new_folder(run, tmp_path):
         target = tmp_path / ending / "new" / f"a.{ending}"
         run(text=TEXTS, output_file=str(target))
         assert target.stat().st_size
+
+
+def test_two_commands_do_not_write_one_file(run, tmp_path):
+    """The second one's vectors replaced the first one's."""
+    target = tmp_path / "a.csv"
+    with another_process_holds(target, is_folder=False):
+        with pytest.raises(UserError, match="a.csv is in use by"):
+            run(text=TEXTS, output_file=str(target))
+    assert not target.exists()
 
 
 @pytest.mark.parametrize(
