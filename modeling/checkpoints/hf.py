@@ -154,14 +154,20 @@ def _write_labels(
 def _write_problem(
     theirs: dict[str, Any], head: str, task: str, outputs: int | None
 ) -> None:
-    """What the outputs are, not what those of the model before them were."""
+    """What the outputs are, not what those of the model before them were.
+
+    Raises UserError: one class, which transformers 5 does not load.
+    """
     if head == "regression":
         theirs["problem_type"] = _REGRESSION
     elif head == "classification" and task == "multi_label":
         theirs["problem_type"] = MULTI_LABEL
     elif head == "classification" and outputs == 1:
         # Without a key theirs takes one output for a regression.
-        theirs["problem_type"] = _SINGLE_LABEL
+        raise UserError(
+            "Hugging Face's classifiers have two classes or more, found one: "
+            "they refuse to load it; use --to_format=native"
+        )
     elif theirs.get("problem_type") != _SINGLE_LABEL:
         theirs.pop("problem_type", None)
 

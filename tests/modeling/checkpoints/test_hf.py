@@ -384,7 +384,6 @@ def test_a_head_without_labels_has_none_of_the_model_before(tmp_path):
     "head,task,outputs,problem",
     [
         ("classification", "classification", 3, None),
-        ("classification", "classification", 1, "single_label_classification"),
         ("classification", "multi_label", 1, "multi_label_classification"),
         ("regression", "regression", 1, "regression"),
     ],
@@ -400,3 +399,19 @@ def test_the_problem_is_that_of_the_outputs(
         theirs = {"classifier.weight": np.zeros((outputs, 4))}
         family = hf.family_of("bert")
         assert hf.find_head(family, theirs, written) == head
+
+
+def test_one_class_has_no_form_there(tmp_path):
+    """transformers 5 refuses the file, which 4 read: it stays as it is."""
+    arrays = {"model/classification/logit/kernel": np.zeros((4, 1))}
+    with pytest.raises(UserError, match="two classes or more, found one"):
+        _rewritten(
+            tmp_path, {}, "classification", arrays, task="classification"
+        )
+    theirs = {
+        "problem_type": "single_label_classification",
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": {"0": "only"},
+    }
+    written = _rewritten(tmp_path, theirs, "classification", arrays)
+    assert written["problem_type"] == theirs["problem_type"]
