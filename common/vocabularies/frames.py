@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 # Classes whose files without a `post_processor` have two SEP.
 _TWO_SEP = ("RobertaTokenizer", "BartTokenizer", "XLMRobertaTokenizer")
 _NAMES_KEY, _SEGMENTS = "model_input_names", "token_type_ids"
+_CLASS_KEY = "tokenizer_class"
 # The class of transformers 5 that tells no segments where no key says so.
 _WITHOUT_SEGMENTS = "TokenizersBackend"
 
@@ -86,7 +87,7 @@ def joint(
       config: the `tokenizer_config.json` beside it, {} without one.
     """
     frame = read(rules)
-    kind = str(config.get("tokenizer_class") or "").removesuffix("Fast")
+    kind = str(config.get(_CLASS_KEY) or "").removesuffix("Fast")
     between, one_segment = ("sep",), False
     if frame is not None and frame.between is not None:
         between, one_segment = frame.between, frame.one_segment
@@ -119,7 +120,10 @@ def symbol_pieces(
 def declared_alone(
     rules: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The keys of `config` without which a file would have other symbols."""
+    """The keys of `config` without which a file would be read otherwise.
+
+    Its symbols would be others, or two texts would be joined in another way.
+    """
     model = rules["model"]["vocab"]
     known = {p if isinstance(p, str) else p[0] for p in model}
     known |= {token["content"] for token in rules.get("added_tokens") or ()}
@@ -130,7 +134,11 @@ def declared_alone(
         }
         for about in (config, {})
     )
-    return {f"{n}_token": p for n, p in found.items() if p != without[n]}
+    kept = {f"{n}_token": p for n, p in found.items() if p != without[n]}
+    for key in (_NAMES_KEY, _CLASS_KEY):
+        if key in config and joint(rules, kept) != joint(rules, config):
+            kept[key] = config[key]
+    return kept
 
 
 def layouts(usual: str) -> list[str]:

@@ -216,7 +216,7 @@ def _needed_beside(vocabulary: Vocabulary) -> dict[str, Any]:
         about = {}  # whoever reads it says what is wrong
     # Beside a model's configuration alone it gets the rules of its kind.
     if unigram_rules.takes_class(vocabulary.content):
-        about |= {"tokenizer_class": _NO_RULES}
+        about = {"tokenizer_class": _NO_RULES} | about
     return about
 
 

@@ -8,7 +8,8 @@ one that reads the file as it is: those of single encoders (`XLNetTokenizer`,
 import importlib
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from common import files
 from common.contract import symbols as symbols_lib
@@ -22,6 +23,8 @@ from data.text.released.released_tokenizer import (
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 _CLASS = "PreTrainedTokenizerFast"  # 4.x and 5.x know it
+# Classes without symbols of their own.
+_PLAIN = (_CLASS, "TokenizersBackend")
 _NAMES = ("unk", "bos", "eos", "sep", "pad", "cls", "mask")
 _PROBES = 2000
 _HARD = ("2000, 12,000 and 1,999,999.", "\u0301a\u0327 e\u0302\u0301", "``a''")
@@ -60,7 +63,7 @@ def write(
     if isinstance(tokenizer, ReleasedTokenizer):
         # Classes of Unigram would not take symbols that the file adds.
         kind = tokenizer.rules["model"].get("type")
-        if about and kind != "Unigram":
+        if kind != "Unigram" and not _is_partial(about):
             if tuned:
                 about["model_max_length"] = max_length
                 files.write_json(config_path, about)
@@ -81,6 +84,16 @@ def write(
         f.write(content)
     files.write_json(config_path, about)
     return tokenizer.symbols, lines
+
+
+def _is_partial(about: Mapping[str, Any]) -> bool:
+    """Whether a `tokenizer_config.json` lacks the symbols that its class needs.
+
+    A copy of a vocabulary has none, or what its symbols and rows depend on.
+    """
+    return not about or (
+        about.get("tokenizer_class") in _PLAIN and "cls_token" not in about
+    )
 
 
 def _config(tokenizer, layout: str, token_types: bool, max_length) -> dict:

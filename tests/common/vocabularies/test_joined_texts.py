@@ -32,6 +32,33 @@ def test_layouts_of_two_texts(tmp_path, kind, config, segments, wanted):
     assert joined_texts.layout_of(read, "cls_last", segments) == "cls_last"
 
 
+@pytest.mark.parametrize(
+    "kind, config",
+    [
+        (BERT, NAMES),
+        (BERT, {"tokenizer_class": "TokenizersBackend"}),
+        (None, {"tokenizer_class": "RobertaTokenizer"}),
+        (None, NAMES | {"tokenizer_class": "XLMRobertaTokenizerFast"}),
+    ],
+)
+@pytest.mark.parametrize("vocab", [{"<s>": 0}, [["<s>", 0.0]]])
+def test_a_copy_joins_two_texts_as_its_original(tmp_path, kind, config, vocab):
+    """A model that is tuned twice reads its second task's rows alike."""
+    (tmp_path / "copy").mkdir()
+    path = tmp_path / "tokenizer.json"
+    rule = kind and ROW | {"type": kind}
+    rules = {"model": {"vocab": vocab}, "post_processor": rule}
+    path.write_text(json.dumps(rules))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    read = vocabulary.read(str(path))
+    copy = vocabulary.copy(read, read.resolve(), str(tmp_path / "copy"))
+    again = vocabulary.read(copy)
+    layout = joined_texts.layout_of(read, "cls_first", 2)
+    assert layout != "cls_first"
+    assert joined_texts.layout_of(again, "cls_first", 2) == layout
+    assert again.sha256 == read.sha256
+
+
 def test_other_files_stay_as_the_encoder_has_them(tmp_path):
     path = tmp_path / "tokenizer.json"
     for content in ("no JSON", "[]", '{"post_processor": 3}'):

@@ -61,9 +61,8 @@ def test_others_are_padded_on_the_right(folder):
     assert not config["split_special_tokens"]
 
 
-def test_a_released_tokenizer_stays_and_gets_what_is_missing(tmp_path):
-    path = released.wordpiece_folder(tmp_path)
-    before = open_tokenizer(path)
+def test_a_released_tokenizer_stays(tmp_path):
+    released.wordpiece_folder(tmp_path)
     about = (tmp_path / "tokenizer_config.json").read_bytes()
     hf_folder.write(str(tmp_path), CLS_FIRST, True, 24, False)
     assert (tmp_path / "tokenizer_config.json").read_bytes() == about
@@ -71,10 +70,24 @@ def test_a_released_tokenizer_stays_and_gets_what_is_missing(tmp_path):
     hf_folder.write(str(tmp_path), CLS_FIRST, True, 24, False, tuned=True)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config == {"do_lower_case": True, "model_max_length": 24}
-    # A model folder of ours has the tokenizer alone.
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {},
+        {"tokenizer_class": "PreTrainedTokenizerFast", "mask_token": "[MASK]"},
+        {"tokenizer_class": "TokenizersBackend"},
+    ],
+)
+def test_a_copy_of_a_tokenizer_gets_what_is_missing(tmp_path, about):
+    """A model folder of ours has it alone, or with what it is read with."""
+    before = open_tokenizer(released.wordpiece_folder(tmp_path))
     alone = tmp_path / "alone"
     alone.mkdir()
     (alone / "tokenizer.json").write_bytes(before.vocabulary.content)
+    if about:
+        (alone / "tokenizer_config.json").write_text(json.dumps(about))
     config, symbols, lines = _written(alone, CLS_FIRST)
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
     assert (config["cls_token"], lines) == ("[CLS]", [])
