@@ -147,7 +147,7 @@ def read(path: str) -> Vocabulary:
     digest = hashlib.sha256(content).hexdigest()
     if is_released(path):
         folder = os.path.dirname(path)
-        config = added_tokens.of_folder(folder, _rules_of(folder))
+        config = added_tokens.of_folder(folder, rules_of(folder))
         merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
         content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()
@@ -241,7 +241,7 @@ def _beside(path: str, digest: str) -> TextSettings | None:
     return None
 
 
-def _rules_of(folder: str) -> dict:
+def rules_of(folder: str) -> dict:
     """`tokenizer_config.json` of a folder, {} without one.
 
     UserError if damaged: without its rules texts would be cut otherwise than
@@ -255,7 +255,7 @@ def _rules_of(folder: str) -> dict:
 
 def check_cut(folder: str, otherwise: str) -> None:
     """UserError: long texts lose their beginning, which is not done here."""
-    side = _rules_of(folder).get("truncation_side")
+    side = rules_of(folder).get("truncation_side")
     if side not in (None, "right"):
         raise UserError(
             f"{os.path.join(folder, HF_CONFIG)}: truncation_side: wanted right, "
@@ -266,7 +266,7 @@ def check_cut(folder: str, otherwise: str) -> None:
 
 def _hugging_face(path: str) -> TextSettings | None:
     """The settings that `tokenizer_config.json` in the same folder has."""
-    config = _rules_of(os.path.dirname(path))
+    config = rules_of(os.path.dirname(path))
     names = ("do_lower_case", "keep_accents", "remove_space")
     kind = str(config.get("tokenizer_class", "XLNet"))
     # The second is what we write.

@@ -21,6 +21,7 @@ _TASKS = {"span": "squad", "multiple_choice": "race"}
 _NAMED = ("classification", _MULTI_LABEL, "token_classification")
 # Rows are at most so long where the user says nothing.
 _LENGTH = 512
+_LEAST = 3  # a piece beside CLS and SEP
 # Classes with the prediction head before every token's logits.
 _TOKENS = ("span", "token_classification")
 
@@ -61,14 +62,11 @@ def fields(folder: str) -> dict[str, Any] | None:
             "pooling": "masked",
         } | _pooling(theirs, folder)
     text, digest, layout = _vocabulary(folder, theirs)
-    longest = theirs.get("max_position_embeddings")
     return {
         "task_name": _TASKS.get(head, "released"),
         "head": head,
         "labels": labels if head != "multiple_choice" else tuple("ABCD"),
-        "max_seq_length": min(
-            _LENGTH, longest if isinstance(longest, int) else _LENGTH
-        ),
+        "max_seq_length": _longest(folder, theirs),
         "text": text,
         "spiece_sha256": digest,
         "head_options": options,
@@ -160,6 +158,17 @@ def _pooling(theirs: dict[str, Any], folder: str) -> dict[str, Any]:
     if theirs.get("classifier_pooling") == "mean":
         return {"summary_type": "mean"}
     return hf.head_options(folder, "classification")
+
+
+def _longest(folder: str, theirs: dict[str, Any]) -> int:
+    """Tokens of a row: as many as encoder and tokenizer allow, and `_LENGTH`.
+
+    A tokenizer without a bound has 1e30 as its `model_max_length`.
+    """
+    tokenizer = vocabulary.rules_of(folder).get("model_max_length")
+    known = (theirs.get("max_position_embeddings"), tokenizer)
+    numbers = [n for n in known if isinstance(n, int | float) and n >= _LEAST]
+    return int(min([_LENGTH, *numbers]))
 
 
 def _vocabulary(

@@ -196,6 +196,27 @@ def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):
     assert TaskSpec.read(str(folder)).head == "classification"
 
 
+@pytest.mark.parametrize(
+    "name, length, wanted",
+    [
+        ("bert_sequence", 9, 9),
+        ("bert_sequence", 17, 16),  # the encoder has 16 places
+        ("bert_sequence", 1e30, 16),
+        ("bert_sequence", True, 16),
+        ("bert_sequence", "9", 16),
+        ("xlnet_sequence", 128, 128),
+        ("xlnet_sequence", int(1e30), 512),
+    ],
+)
+def test_rows_are_no_longer_than_the_tokenizers(tmp_path, name, length, wanted):
+    """Their pipelines cut there: a long text had other logits here."""
+    folder = _changed(tmp_path, name)
+    about = {"model_max_length": length}
+    path = os.path.join(folder, "tokenizer_config.json")
+    pathlib.Path(path).write_text(json.dumps(about))
+    assert TaskSpec.read(folder).max_seq_length == wanted
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_encoder_alone(name):
