@@ -52,6 +52,7 @@ def build_app(
         lifespan=server.lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # it would name the Host of the request
         telemetry=_TELEMETRY,
     )
     app.add_exception_handler(Refused, _refused)

@@ -109,7 +109,9 @@ class Guard:
         """Why a browser's request for another site is refused, or ""."""
         values = {k: v.decode("latin-1") for k, v in headers}
         host = values.get(b"host", "").lower()
-        if self._hosts and not self._is_known(_host_name(host)):
+        # Probes of HTTP/1.0 may leave it out; browsers do not.
+        checked = self._hosts and b"host" in values
+        if checked and not self._is_known(_host_name(host)):
             return f"this server is not {host[:80]!r}: see --allowed_hosts"
         origin = values.get(b"origin")
         if origin is not None and origin.lower().partition("://")[2] != host:

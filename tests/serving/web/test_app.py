@@ -112,6 +112,8 @@ def test_other_errors(client, caplog):
     for answer, status in (
         (client.get(PREDICT), 405),
         (client.get("/nothing"), 404),
+        (client.get("/healthz/", follow_redirects=False), 404),
+        (client.post(PREDICT + "/", json={}, follow_redirects=False), 404),
         (client.put("/healthz"), 405),
         (client.get("/v1/models/xlnet/versions/8"), 404),
         (client.get("/v1/models/xlnet/labels/new"), 404),

@@ -39,14 +39,14 @@ def slept(monkeypatch):
     return found
 
 
-def call(app, scheduler, **scope):
+def call(app, scheduler, hosts=(), **scope):
     """What is sent for one call of an application behind the guard."""
     sent = []
 
     async def send(message):
         sent.append(message)
 
-    made = guard.Guard(app, scheduler)
+    made = guard.Guard(app, scheduler, hosts)
     asyncio.run(made(SCOPE | scope, None, send))
     return sent
 
@@ -88,6 +88,21 @@ def test_other_sites_and_other_names_are_refused():
         assert code(host=host, sec_fetch_site="same-origin") == 200
         link = {"host": host, "sec-fetch-site": "cross-site"}
         assert client.get("/", headers=link).status_code == 200
+
+
+def test_a_probe_without_a_host_is_answered(slept, scheduler):
+    """HTTP/1.0 does not ask for one; the protocol refuses HTTP/1.1 so."""
+
+    async def app(scope, receive, send):
+        await send(START)
+
+    for headers, status in (
+        ([], START["status"]),
+        ([(b"host", b"")], 403),
+        ([(b"origin", b"http://evil.example")], 403),
+    ):
+        sent = call(app, scheduler, ("localhost",), headers=headers)
+        assert sent[0]["status"] == status
 
 
 def test_only_mistakes_wait(slept, scheduler):
