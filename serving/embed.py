@@ -50,7 +50,9 @@ def _embed(
         )
     except ValueError as e:
         raise UserError(f"--layer, --max_seq_length: {e}") from e
-    vectors = _vectors(embedder, texts, options, model_options.checkpoint)
+    vectors = _checked(
+        _vectors(embedder, texts, options, model_options.checkpoint)
+    )
     if options.output_file:
         ending = os.path.splitext(options.output_file)[1]
         _WRITERS[ending](options.output_file, vectors)
@@ -82,6 +84,17 @@ def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     if options.pooling in ("", "none"):
         return vectors
     return (embedded.pooled(options.pooling) for embedded in vectors)
+
+
+def _checked(found: Iterator) -> Iterator:
+    """The same; UserError where a vector is no numbers."""
+    from serving.exported import limits
+
+    for number, embedded in enumerate(found):
+        pooled = isinstance(embedded, np.ndarray)
+        vectors = embedded if pooled else embedded.vectors
+        limits.check_output(vectors, f"text {number}")
+        yield embedded
 
 
 def as_json(embedded: "Embedded | np.ndarray") -> dict:

@@ -40,8 +40,12 @@ def main() -> None:
     hidden = fill.parse(lm, text, fills)
     able = spec_of(lm.model.config.model_type).capabilities
     answers = in_order if able.query_stream else by_themselves
+    shown = 0
     for answer in answers(lm, hidden, options, fills is not None):
         print(json.dumps(answer, ensure_ascii=False))
+        shown += 1
+    if not shown:  # pieces of no probability are not searched
+        limits.check_output(np.nan, "--text")
 
 
 def in_order(lm, hidden, options: FillOptions, given: bool) -> Iterator[dict]:
@@ -99,6 +103,9 @@ def by_themselves(
 
 
 def _pieces(lm, hidden, filling) -> dict:
+    from serving.exported import limits
+
+    limits.check_output(filling.log_probs, "--text")
     ids = hidden.ids.copy()
     ids[hidden.positions] = filling.ids
     pieces = [lm.tokenizer.id_to_piece(int(i)) for i in filling.ids]

@@ -133,9 +133,12 @@ def _permuted(prompt, priming, sampling, model_options):
 
 def _samples(result):
     """(new ids, their log-probabilities) of every sample."""
+    from serving.exported import limits
+
     for row, length, log_probs in zip(
         result.tokens, result.lengths, result.log_probs, strict=True
     ):
+        limits.check_output(log_probs[:length], "the prompt")
         yield [int(i) for i in row[:length]], log_probs[:length]
 
 

@@ -51,7 +51,9 @@ def main() -> None:
     score = _permuted
     if is_causal(model_options.checkpoint):
         score = _left_to_right
-    for scored_text in score(texts, options, model_options):
+    found = score(texts, options, model_options)
+    for number, scored_text in enumerate(found):
+        limits.check_output(scored_text.log_probs, f"--text[{number}]")
         totals = scored_text.log_probs.sum(1, dtype=np.float64)
         scored = len(scored_text.pieces)
         answer = {

@@ -68,6 +68,18 @@ def check_numbers(
     return array
 
 
+def check_output(values, what: str) -> None:
+    """UserError: a model gave for `what` something that is no number.
+
+    JSON has no form of it, and classes, orders and texts would be made of it.
+    """
+    if not np.isfinite(values).all():
+        raise UserError(
+            f"the model's output for {what} is not finite: wanted numbers, "
+            f"found {np.min(values)}; check the checkpoint"
+        )
+
+
 def check_lists(row: Mapping, specs: Mapping[str, Mapping], where: str) -> None:
     """UserError: numbers of a list's texts are not as many as the texts.
 

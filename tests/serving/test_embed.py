@@ -50,16 +50,25 @@ class Embedder:
             yield np.asarray([len(text), 0.5], np.float32)
 
 
+class Damaged(Embedder):
+    """Its second text has no numbers."""
+
+    def embed(self, texts, size):
+        for number, embedded in enumerate(super().embed(texts, size)):
+            embedded.vectors[:] = np.nan if number else 1
+            yield embedded
+
+
 @pytest.fixture
 def run(monkeypatch):
     """Runs the command with options."""
     generation = "serving.generation"
 
-    def start(**options):
+    def start(embedder=Embedder, **options):
         options = EmbedOptions(**{"embed_batch_size": 2} | options)
         built = {EmbedOptions: options, ModelOptions: ModelOptions("folder")}
         monkeypatch.setattr(embed.flag_values, "build", built.get)
-        monkeypatch.setattr(f"{generation}.embeddings.Embedder", Embedder)
+        monkeypatch.setattr(f"{generation}.embeddings.Embedder", embedder)
         monkeypatch.setattr(
             f"{generation}.language_model.load_encoder", lambda *_: (None, None)
         )
@@ -71,6 +80,15 @@ def run(monkeypatch):
 def read_csv(path):
     with open(path, newline="", encoding="utf-8") as f:
         return list(csv.reader(f))
+
+
+@pytest.mark.parametrize("pooling", ["none", "mean"])
+def test_vectors_that_are_no_numbers_are_one_line(run, tmp_path, pooling):
+    path = tmp_path / "vectors.jsonl"
+    for options in ({}, {"output_file": str(path)}):
+        with pytest.raises(UserError, match="output for text 1 is not finite"):
+            run(Damaged, text=TEXTS, pooling=pooling, **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_pieces_are_the_same_in_every_format(run, tmp_path, capsys):

@@ -64,6 +64,18 @@ def test_the_command_says_that_places_are_independent(
         _run(monkeypatch, capsys, lm, text="a " * 43 + "<mask>")
 
 
+@pytest.mark.parametrize("options", [{"beam_size": 3}, {"fill": "boat|x"}])
+def test_a_model_whose_outputs_are_no_numbers_is_one_line(
+    tokenizer, monkeypatch, capsys, options
+):
+    lm = masked_lm(MASKED[0], tokenizer)
+    for variable in lm.model.variables:
+        variable.assign(variable * np.nan)
+    with pytest.raises(UserError, match="the model's output for --text is not"):
+        _run(monkeypatch, capsys, lm, **options)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.fixture(scope="module")
 def letters():
     """A model of the letters a to f, asked about "b" and "d" in "abcde"."""

@@ -50,6 +50,15 @@ def test_a_left_to_right_model_goes_on_with_a_line(monkeypatch, allow_unk):
     assert any("<unk>" in answer["text"] for answer in found) == allow_unk
 
 
+def test_samples_of_a_model_without_numbers_are_one_line():
+    tokens, lengths = np.array([[3, 4]]), np.array([1])
+    log_probs = np.array([[-0.5, np.nan]], np.float32)  # one is padding
+    ((new, _),) = generate._samples(Result(tokens, lengths, log_probs))
+    assert new == [3]
+    with pytest.raises(UserError, match="the prompt is not finite"):
+        list(generate._samples(Result(tokens, lengths + 1, log_probs)))
+
+
 @pytest.mark.parametrize(
     "unit, symbols, line_end, read",
     [

@@ -35,6 +35,18 @@ def run(monkeypatch, options, lm, causal):
     score.main()
 
 
+def test_scores_that_are_no_numbers_are_one_line(monkeypatch, capsys):
+    """`NaN` is no JSON."""
+    found = [
+        score.Scored(1, ["a"], np.zeros((1, 1), np.float32)),
+        score.Scored(1, ["a"], np.full((1, 1), np.nan, np.float32)),
+    ]
+    monkeypatch.setattr(score, "_permuted", lambda *_: found)
+    with pytest.raises(UserError, match=r"output for --text\[1\] is not"):
+        run(monkeypatch, ScoreOptions(("a", "b")), None, False)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 @pytest.mark.long
 @pytest.mark.shared
 def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):

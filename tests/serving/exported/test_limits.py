@@ -78,6 +78,15 @@ def test_other_values_are_one_line(value, dtype, message):
     assert str(error.value).startswith(f"rows[1].x: {message}")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_outputs_that_json_cannot_say_are_one_line(value):
+    values = np.ones((2, 3), np.float32)
+    limits.check_output(values, "text 4")
+    values[1, 2] = value
+    with pytest.raises(UserError, match="output for text 4 is not finite: "):
+        limits.check_output(values, "text 4")
+
+
 def test_numbers_are_counted_before_they_are_copied():
     """A list that shares its parts is small, and its array is not."""
     value = [1] * 100
