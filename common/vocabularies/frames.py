@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 _TWO_SEP = ("RobertaTokenizer", "BartTokenizer", "XLMRobertaTokenizer")
 _NAMES_KEY, _SEGMENTS = "model_input_names", "token_type_ids"
 _CLASS_KEY = "tokenizer_class"
-# The class of transformers 5 that tells no segments where no key says so.
+# Classes of transformers 5 that tell no segments where no key says so. Those of
+# earlier versions with these names did; files of version 5 have the key.
 _WITHOUT_SEGMENTS = "TokenizersBackend"
+_NO_LONGER, _VERSION_5 = ("AlbertTokenizer", "XLNetTokenizer"), "backend"
 
 
 # Names of the symbols between two texts, by what stands behind the name of the
@@ -93,10 +95,17 @@ def joint(
         between, one_segment = frame.between, frame.one_segment
     elif not rules.get("post_processor") and kind in _TWO_SEP:
         between, one_segment = ("sep", "sep"), True
+    return between, one_segment or not tells_segments(config)
+
+
+def tells_segments(config: Mapping[str, Any]) -> bool:
+    """Whether a `tokenizer_config.json` has the segments of texts told apart."""
     names = config.get(_NAMES_KEY)
     if isinstance(names, list):
-        return between, one_segment or _SEGMENTS not in names
-    return between, one_segment or kind == _WITHOUT_SEGMENTS
+        return _SEGMENTS in names
+    kind = str(config.get(_CLASS_KEY) or "").removesuffix("Fast")
+    no_longer = kind in _NO_LONGER and _VERSION_5 in config
+    return kind != _WITHOUT_SEGMENTS and not no_longer
 
 
 def symbol_pieces(
@@ -135,9 +144,11 @@ def declared_alone(
         for about in (config, {})
     )
     kept = {f"{n}_token": p for n, p in found.items() if p != without[n]}
-    for key in (_NAMES_KEY, _CLASS_KEY):
-        if key in config and joint(rules, kept) != joint(rules, config):
-            kept[key] = config[key]
+    between, one_segment = joint(rules, config)
+    if one_segment and not joint(rules, kept)[1]:
+        kept[_NAMES_KEY] = ["input_ids", "attention_mask"]
+    if between != joint(rules, kept)[0]:  # its class says so
+        kept[_CLASS_KEY] = config[_CLASS_KEY]
     return kept
 
 

@@ -41,6 +41,7 @@ NAMES = {"model_input_names": ["input_ids", "attention_mask"]}
 
 SEP, TWO_SEP = ("sep",), ("sep", "sep")
 BACKEND = {"tokenizer_class": "TokenizersBackend"}
+ALBERT = {"tokenizer_class": "AlbertTokenizer"}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,9 @@ BACKEND = {"tokenizer_class": "TokenizersBackend"}
         ),
         (None, {}, SEP, False),
         (None, {"tokenizer_class": "RobertaTokenizerFast"}, TWO_SEP, True),
+        # transformers 5 writes the key, and its class tells no segments.
+        (USUAL, ALBERT | {"backend": "tokenizers"}, SEP, True),
+        (USUAL, ALBERT, SEP, False),
         # Rows that no layout has.
         (template(ONE, "<s> $A $B </s>"), {}, (), True),
         (template(ONE, "<s> $A <x> $B </s>"), {}, SEP, False),

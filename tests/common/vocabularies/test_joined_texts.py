@@ -39,6 +39,7 @@ def test_layouts_of_two_texts(tmp_path, kind, config, segments, wanted):
         (BERT, {"tokenizer_class": "TokenizersBackend"}),
         (None, {"tokenizer_class": "RobertaTokenizer"}),
         (None, NAMES | {"tokenizer_class": "XLMRobertaTokenizerFast"}),
+        (BERT, {"tokenizer_class": "AlbertTokenizer", "backend": "tokenizers"}),
     ],
 )
 @pytest.mark.parametrize("vocab", [{"<s>": 0}, [["<s>", 0.0]]])

@@ -196,6 +196,24 @@ def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):
     assert TaskSpec.read(str(folder)).head == "classification"
 
 
+def test_an_xlnet_that_was_tuned_without_segments_is_refused(tmp_path):
+    """CLS has a segment of its own here: all logits were others."""
+    folder = tmp_path / "xlnet"
+    shutil.copytree(STORED / "xlnet_sequence", folder)
+    (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram"}}')
+    path = folder / "tokenizer_config.json"
+    about = {"tokenizer_class": "XLNetTokenizer", "backend": "tokenizers"}
+    path.write_text(json.dumps(about))
+    with pytest.raises(UserError, match="wanted an XLNet that was tuned with"):
+        TaskSpec.read(str(folder))
+    for known in (
+        about | {"model_input_names": ["input_ids", "token_type_ids"]},
+        {"tokenizer_class": "XLNetTokenizer"},
+    ):
+        path.write_text(json.dumps(known))
+        assert TaskSpec.read(str(folder)).head == "classification"
+
+
 @pytest.mark.parametrize(
     "name, length, wanted",
     [
