@@ -19,10 +19,13 @@ from modeling.encoders.registry import spec_of
 
 _MULTI_LABEL = "multi_label"
 _TASKS = {"span": "squad", "multiple_choice": "race"}
+_SEQUENCE = ("classification", _MULTI_LABEL, "regression")
 _NAMED = ("classification", _MULTI_LABEL, "token_classification")
 # Rows are at most so long where the user says nothing.
 _LENGTH = 512
 _LEAST = 3  # a piece beside CLS and SEP
+_SENTENCES = "config_sentence_transformers.json"
+_QUERY = 64  # tokens of a question, at most half of a row
 # Classes with the prediction head before every token's logits.
 _TOKENS = ("span", "token_classification")
 
@@ -63,15 +66,21 @@ def fields(folder: str) -> dict[str, Any] | None:
             "pooling": "masked",
         } | _pooling(theirs, folder)
     text, digest, layout = _vocabulary(folder, theirs)
+    length = _longest(folder, theirs)
+    data = {"layout": layout, "released": True}
+    if head == "span":
+        data["max_query_length"] = min(_QUERY, length // 2)
+    if head in _SEQUENCE and _reads_pairs(folder):
+        data["num_texts"] = 2
     return {
         "task_name": _TASKS.get(head, "released"),
         "head": head,
         "labels": labels if head != "multiple_choice" else tuple("ABCD"),
-        "max_seq_length": _longest(folder, theirs),
+        "max_seq_length": length,
         "text": text,
         "spiece_sha256": digest,
         "head_options": options,
-        "data_options": {"layout": layout, "released": True},
+        "data_options": data,
     }
 
 
@@ -159,6 +168,15 @@ def _pooling(theirs: dict[str, Any], folder: str) -> dict[str, Any]:
     if theirs.get("classifier_pooling") == "mean":
         return {"summary_type": "mean"}
     return hf.head_options(folder, "classification")
+
+
+def _reads_pairs(folder: str) -> bool:
+    """Whether sentence-transformers says that a classifier is of two texts."""
+    path = os.path.join(folder, _SENTENCES)
+    if not files.exists(path):
+        return False
+    about = files.read_json_object(path, "copy the folder again")
+    return about.get("model_type") == "CrossEncoder"
 
 
 def _longest(folder: str, theirs: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from common.contract.task_spec import TaskSpec, find_folder
 from common.errors import UserError
+from data.finetuning.options import require_paragraph_room
 from modeling.checkpoints import conversion, hf, released_task
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import encoder_of, named_variables
@@ -194,6 +195,27 @@ def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):
         TaskSpec.read(str(folder))
     path.write_text(json.dumps({"truncation_side": "right"}))
     assert TaskSpec.read(str(folder)).head == "classification"
+
+
+@pytest.mark.parametrize("name, wanted", [("bert_span", 8), ("xlnet_span", 64)])
+def test_a_question_leaves_room_for_a_paragraph(name, wanted):
+    """Rows of 16 tokens could not be exported: a question had up to 64."""
+    spec = TaskSpec.read(str(STORED / name))
+    assert spec.data_options["max_query_length"] == wanted
+    require_paragraph_room(spec.max_seq_length, wanted)
+
+
+@pytest.mark.parametrize("kind", ["CrossEncoder", "SentenceTransformer", None])
+def test_a_cross_encoder_says_that_it_reads_two_texts(tmp_path, kind):
+    """Version 6 of sentence-transformers writes it beside the weights."""
+    for name in ("bert_regression", "bert_token"):
+        folder = _changed(tmp_path / str(kind), name)
+        path = os.path.join(folder, "config_sentence_transformers.json")
+        if kind:
+            pathlib.Path(path).write_text(json.dumps({"model_type": kind}))
+        found = TaskSpec.read(folder).data_options.get("num_texts")
+        two = kind == "CrossEncoder" and name == "bert_regression"
+        assert found == (2 if two else None)
 
 
 def test_an_xlnet_that_was_tuned_without_segments_is_refused(tmp_path):
