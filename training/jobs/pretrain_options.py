@@ -13,12 +13,17 @@ TARGET_ORDERS = ("random", "none", "forward")
 FIRST_ATTENTION = ("random", "nearest")
 FIRST_BIAS = ("zeros", "unigram")
 # Flags of one objective -> the value that says nothing.
-_PERMUTATION = {"target_order": "random"}
+_PERMUTATION = {"target_order": "random", "resample_permutation": False}
 _MASKED = {
     "mask_rate": 0.0,
     "sentence_order": False,
     "pack": False,
     "mlm_stream": "content",
+}
+# Draw of the reader -> the setting whose own takes its place.
+_REPLACED = {
+    "resample_permutation": "target_order",
+    "resample_targets": "mask_rate",
 }
 # What a resumed run cannot change: the objective, and how records are read.
 _KEPT = (
@@ -136,8 +141,20 @@ class PretrainOptions:
             )
         if self.objective:
             self.check_objective(self.objective)
+        self._check_draws()
         if self.follow and self.mode != "eval":
             raise UserError("--follow is for --mode=eval")
+
+    def _check_draws(self) -> None:
+        """Raises UserError: what the reader draws would be drawn over."""
+        defaults = {f.name: f.default for f in dataclasses.fields(self)}
+        for draw, other in _REPLACED.items():
+            value = getattr(self, other)
+            if getattr(self, draw) and value != defaults[other]:
+                raise UserError(
+                    f"--{draw} has no effect beside --{other}={value}, which "
+                    "replaces what it draws: give one of them"
+                )
 
     def must_match(self) -> dict:
         """What a resumed run cannot change about what it learns."""

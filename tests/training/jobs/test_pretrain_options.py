@@ -12,6 +12,7 @@ from training.jobs.pretrain_options import PretrainOptions
     "objective, flag",
     [
         ("mlm", {"target_order": "none"}),
+        ("mlm", {"resample_permutation": True}),
         ("permutation_lm", {"mlm_stream": "query"}),
         ("permutation_lm", {"mask_rate": 0.1}),
         ("permutation_lm", {"sentence_order": True}),
@@ -31,6 +32,21 @@ def test_a_flag_of_the_other_objective_is_one_line(objective, flag):
     open_.check_objective(other)
     with pytest.raises(UserError, match=f"--{name} is for"):
         open_.check_objective(objective)
+
+
+@pytest.mark.parametrize(
+    "flag, other, value",
+    [
+        ("resample_targets", "mask_rate", 0.1),
+        ("resample_permutation", "target_order", "none"),
+        ("resample_permutation", "target_order", "forward"),
+    ],
+)
+def test_a_draw_that_another_flag_replaces_is_refused(flag, other, value):
+    for fields in ({flag: True}, {other: value}):
+        PretrainOptions("d", **fields)
+    with pytest.raises(UserError, match=f"^--{flag} .*--{other}={value}.* one"):
+        PretrainOptions("d", **{flag: True, other: value})
 
 
 def test_there_is_one_second_head():
