@@ -25,9 +25,15 @@ from modeling.encoders.registry import (
 from training import loop
 from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.optim import tuning_rates
-from training.reporting import loss_log
+from training.reporting import loss_log, run_record
 from training.run import run_training
 from training.run_options import RunOptions
+
+# Of `must_match`: what the loss of an evaluation is of.
+OBJECTIVE = (
+    *("objective", "mask_rate", "pair", "next_sentence"),
+    *("target_order", "mlm_stream"),
+)
 
 
 def train(
@@ -55,12 +61,18 @@ def evaluate(
     Of those up to `train_steps`, or, `recorded`, to the last step of their job.
     """
     what = (request.objective, request.eval_input_fn, request.options)
+    source = None if follow else weights_to_read(request.options)
+    if source:
+        request.say(source.line)
+    folder = source.folder if source else request.options.model_dir
+    for line in run_record.trained_otherwise(
+        folder, OBJECTIVE, request.must_match or {}
+    ):
+        request.say(line)
     if follow:
         how = {"say": request.say, "recorded": recorded}
         loop.evaluate_continuously(*what, **how)
         return
-    source = weights_to_read(request.options)
-    request.say(source.line)
     metrics = loop.evaluate(*what, checkpoint=source).metrics
     for name, value in sorted(metrics.items()):
         request.say(f"{name} {value:.6g}")

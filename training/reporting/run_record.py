@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import tensorflow as tf
 import tf_keras
@@ -142,6 +143,26 @@ def train_steps(model_dir: str) -> int | None:
     record = _read(os.path.join(model_dir, FILE_NAME))
     steps = record.get("should_match", {}).get("train_steps")
     return steps if isinstance(steps, int) else None
+
+
+def trained_otherwise(
+    folder: str, names: Iterable[str], must_match: dict
+) -> list[str]:
+    """A line about settings of an evaluation that its weights' training had not.
+
+    `names` of `update`'s `must_match`, of the run in `folder`; [] where all are
+    equal or none is known.
+    """
+    path = os.path.join(folder, FILE_NAME)
+    found = _read(path).get("must_match", {})
+    wanted = {name: must_match[name] for name in names if name in must_match}
+    wrong = _differences(found, wanted)
+    if not wrong:
+        return []
+    return [
+        f"note: {'; '.join(wrong)}: the weights were trained with what was "
+        f"found in {path}; give the training's flags for its numbers"
+    ]
 
 
 def _check(path: str, record: dict, must_match: dict) -> None:

@@ -1,5 +1,6 @@
 """Whose vocabulary a pretraining goes on with, and its last lines."""
 
+import json
 import types
 
 import pytest
@@ -97,6 +98,38 @@ def test_a_configuration_without_checkpoints_binds_nobody(tmp_path):
         for file in path.parent.glob(f"{path.name}.*"):
             file.unlink()
         assert known() is None
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_an_evaluation_of_another_objective_says_so(
+    tmp_path, monkeypatch, follow
+):
+    """XLNet's default is permutation LM, whatever the weights were trained for."""
+    record = {"must_match": {"objective": "mlm", "next_sentence": False}}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    source = types.SimpleNamespace(folder=str(tmp_path), line="weights")
+    monkeypatch.setattr(pretraining_job, "weights_to_read", lambda _: source)
+    result = types.SimpleNamespace(metrics={"loss": 2.0})
+    for name in ("evaluate", "evaluate_continuously"):
+        monkeypatch.setattr(
+            pretraining_job.loop, name, lambda *_, **how: result
+        )
+
+    def lines(objective):
+        said = []
+        request = types.SimpleNamespace(
+            objective=None,
+            eval_input_fn=None,
+            options=RunOptions(model_dir=str(tmp_path)),
+            must_match={"objective": objective, "next_sentence": False},
+            say=said.append,
+        )
+        pretraining_job.evaluate(request, follow)
+        return [line for line in said if line.startswith("note: ")]
+
+    assert lines("mlm") == []
+    (line,) = lines("permutation_lm")
+    assert "`objective` wanted permutation_lm, found mlm" in line
 
 
 @pytest.mark.parametrize("width, rate", [(192, "0.001"), (768, "3e-05")])

@@ -179,3 +179,15 @@ def test_the_revision_says_whether_the_tree_was_changed(monkeypatch):
     assert run_record.git_revision() == "abc1"
     changed.clear()
     assert run_record.git_revision() is None
+
+
+def test_an_evaluation_names_what_was_trained_otherwise(tmp_path):
+    folder, names = str(tmp_path), ("objective", "rate")
+    wanted = {"objective": "a", "rate": 0.5, "data": "x"}
+    assert run_record.trained_otherwise(folder, names, wanted) == []
+    must = {"objective": "b", "rate": 0.5, "data": "y"}
+    run_record.update(folder, {}, must, {}, resuming=False)
+    (line,) = run_record.trained_otherwise(folder, names, wanted)
+    assert line.startswith("note: `objective` wanted a, found b: ")
+    assert f"{tmp_path}/run.json" in line
+    assert run_record.trained_otherwise(folder, names, must) == []
