@@ -137,6 +137,20 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
     return spec, lines
 
 
+def check_read(command: str) -> None:
+    """Raises UserError: a setting is given that this command ignores."""
+    for setting in task_settings.SETTINGS:
+        name = setting.name
+        if command in setting.commands or name not in FLAGS:
+            continue
+        if FLAGS[name].present:
+            able = " and ".join(f"run_{c}.py" for c in setting.commands)
+            raise UserError(
+                f"--{name} is of {able}: run_{command}.py would ignore it, "
+                "leave it out"
+            )
+
+
 def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     """What to do; call `apply_recipe` and `adopt` before.
 

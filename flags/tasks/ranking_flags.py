@@ -3,12 +3,14 @@
 from absl import flags
 
 from common.errors import UserError
+from common.settings import settings_of
 from data.finetuning.ranking import options as data_lib
 from data.finetuning.ranking.options import RankingDataOptions
 from flags import flag_values
 from flags.tasks import finetune_flags
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.ranking.options import RankerOptions
+from training.run_options import OptimizerOptions
 
 FLAGS = flags.FLAGS
 # Of the fine-tuning commands, without a meaning here.
@@ -40,8 +42,10 @@ _OF_RANKERS = {
     ("cosine", "knrm", "cross_encoder"): ("max_query_length", "folds_file"),
     ("cross_encoder",): (
         *("rank_loss", "list_size", "passage_stride", "max_passages"),
-        *("segment_recurrence", "max_seq_length", "learning_rate"),
-        *("train_steps", "train_batch_size", "warmup_steps"),
+        *("segment_recurrence", "max_seq_length"),
+        *("summary_type", "use_summ_proj", "pooling"),
+        *("train_steps", "train_batch_size", "grad_accumulation_steps"),
+        *(s.flag or name for name, s in settings_of(OptimizerOptions).items()),
     ),
 }
 

@@ -56,6 +56,7 @@ class TaskCommand:
         with flagsaver.flagsaver(**changes):
             lines = finetune_flags.apply_recipe(f"run_{self.kind}.py")
             trained, notes = finetune_flags.adopt(self.kind)
+            finetune_flags.check_read(self.kind)
             options = tuning_flags.from_flags()
             data = self.data_options(trained)
             features = finetune_flags.features_from_flags()

@@ -56,6 +56,10 @@ def test_what_does_not_fit_is_one_line(arguments, message):
     "arguments, message",
     [
         (["--learning_rate=1e-2"], "--learning_rate is of --ranker=cross_enc"),
+        (["--weight_decay=0.1"], "--weight_decay is of --ranker=cross_encod"),
+        (["--adam_beta1=0.8"], "--adam_beta1 is of --ranker=cross_encoder, "),
+        (["--summary_type=mean"], "--summary_type is of --ranker=cross_enc"),
+        (["--nouse_summ_proj"], "--use_summ_proj is of --ranker=cross_enc"),
         (["--ranker=bm25", "--layer=1"], "--layer is of --ranker=cosine or kn"),
         (["--ranker=cosine", "--nocontrol"], "--control is of --ranker=knrm, "),
         (["--ranker=cross_encoder", "--epochs=2"], "--epochs is of --ranker=k"),

@@ -9,6 +9,7 @@ from common.vocabularies.text_settings import TextSettings
 from flags import other_names
 from run_classifier import COMMAND as CLASSIFIER
 from run_race import COMMAND as RACE
+from run_squad import COMMAND as SQUAD
 from run_tagger import COMMAND as TAGGER
 
 
@@ -32,6 +33,21 @@ def test_an_export_of_race_reads_no_text(parse):
     parse(RACE, "--do_eval")
     with pytest.raises(UserError, match="--data_dir must be given"):
         RACE.read()
+
+
+@pytest.mark.parametrize(
+    "flag", ["--summary_type=mean", "--nouse_summ_proj", "--pooling=original"]
+)
+def test_a_head_without_a_summary_takes_no_flag_of_one(parse, flag):
+    for command in (SQUAD, TAGGER):
+        parse(command, "--do_export")
+        command.read()
+        parse(command, "--do_export", flag)
+        name = flag.partition("=")[0].replace("--no", "--")
+        with pytest.raises(UserError, match=f"^{name} .* leave it out"):
+            command.read()
+    parse(RACE, "--data_dir=d", "--do_eval", flag)
+    RACE.read()
 
 
 def test_a_trained_model_says_its_task(parse):
