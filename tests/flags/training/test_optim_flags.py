@@ -1,5 +1,8 @@
 """Flags of the optimizer: a command's defaults, values that are given."""
 
+import pytest
+
+from common.errors import UserError
 from flags.training import optim_flags
 from tests.flags.fresh_flags import parsed
 from training.run_options import OptimizerOptions
@@ -17,3 +20,18 @@ def test_defaults_of_the_command_come_before_those_of_the_class():
     )
     with parsed(define):
         assert optim_flags.from_flags(clip=1.0).clip == 1.0
+
+
+@pytest.mark.parametrize(
+    "flag, method",
+    [("--decay_shape=1-sqrt", "poly"), ("--min_lr_ratio=0.1", "constant")],
+)
+def test_a_flag_that_the_schedule_ignores_is_refused(flag, method):
+    """Defaults of the command are none that are given."""
+    with parsed(define, f"--decay_method={method}"):
+        optim_flags.from_flags()
+    with parsed(define, flag, "--decay_method=wsd", "--decay_steps=2"):
+        optim_flags.from_flags()
+    with parsed(define, flag, f"--decay_method={method}"):
+        with pytest.raises(UserError, match=f"received .*{method}.* leave it"):
+            optim_flags.from_flags()
