@@ -43,6 +43,14 @@ SIZES = (
     "ff_activation",
     "untie_r",
 )
+# Encodings -> flags that no other one follows.
+_OF_ENCODINGS = {
+    ("relative", "shaw", "shaw_released"): (
+        *("clamp_len", "eval_clamp_len", "sweep_clamp_lens"),
+    ),
+    ("shaw", "shaw_released", "absolute", "per_layer"): ("max_positions",),
+}
+_OFF = -1  # a length that clamps nothing
 # The original's smallest published model: WikiText-103, standard.
 DEFAULTS = dict(n_layer=16, d_model=410, n_head=10, d_head=41, d_inner=2100)
 
@@ -69,9 +77,29 @@ def from_flags(
 
     Without --mem_len a new model of absolute positions has no memory: it is the
     baseline that each segment is read by itself in. Raises UserError: a size
-    contradicts the file, the vocabulary differs, or the file is of another kind
-    of model.
+    contradicts the file, the vocabulary differs, the file is of another kind
+    of model, or its encoding would ignore a flag.
     """
+    config = _config(vocab_size, config, seq_len, defaults)
+    for encodings, names in _OF_ENCODINGS.items():
+        for name in names if config.encoding not in encodings else ():
+            if name not in FLAGS or not FLAGS[name].present:
+                continue
+            if FLAGS[name].value != _OFF:
+                raise UserError(
+                    f"--{name} is of --encoding={' or '.join(encodings)}, "
+                    f"found {config.encoding}: leave it out"
+                )
+    return config
+
+
+def _config(
+    vocab_size: int,
+    config: EncoderConfig | None,
+    seq_len: int | None,
+    defaults: dict,
+) -> EncoderConfig:
+    """See `from_flags`."""
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)

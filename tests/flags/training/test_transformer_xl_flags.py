@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from common.errors import UserError
-from flags.training import transformer_xl_flags
+from flags.training import causal_lm_flags, transformer_xl_flags
 from modeling.encoders.registry import write_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.xlnet.config import XLNetConfig
@@ -61,3 +61,27 @@ def test_a_file_has_the_sizes_and_flags_the_rest(tmp_path):
 def test_another_kind_of_model_is_refused():
     with pytest.raises(UserError, match="model_type 'xlnet', wanted 'transfor"):
         read(config=XLNetConfig.base(19))
+
+
+@pytest.mark.parametrize(
+    "encoding, flag",
+    [
+        ("relative", "--max_positions=7"),
+        ("absolute", "--clamp_len=3"),
+        ("per_layer", "--eval_clamp_len=3"),
+        ("absolute", "--sweep_clamp_lens=2,3"),
+    ],
+)
+def test_a_flag_that_an_encoding_ignores_is_refused(encoding, flag):
+    able = "shaw" if "max_positions" in flag else "relative"
+
+    def config(*arguments):
+        folders = ("--data_dir=d", "--model_dir=m")
+        with parsed(causal_lm_flags.define, *folders, *SIZES, *arguments):
+            return transformer_xl_flags.from_flags(19, seq_len=4)
+
+    config(f"--encoding={able}", flag)
+    config(f"--encoding={encoding}", "--clamp_len=-1")
+    name = flag.partition("=")[0]
+    with pytest.raises(UserError, match=f"^{name}.*, found {encoding}: leave"):
+        config(f"--encoding={encoding}", flag)
