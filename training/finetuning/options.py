@@ -198,6 +198,13 @@ class FinetuneOptions:
             )
         if self.run.patience and not self.run.eval_every:
             raise UserError("--patience needs --eval_every")
+        picks = self.run.eval_every or self.eval_all_ckpt
+        if self.do_train and self.best_metric and not picks:
+            raise UserError(
+                f"--best_metric={self.best_metric} picks one of several "
+                "checkpoints that were evaluated: give --eval_every, or "
+                "--eval_all_ckpt"
+            )
         if self.num_seeds > 1 and (self.predict_ckpt or not self.do_eval):
             raise UserError(
                 "--num_seeds compares metrics: it needs --do_eval and no "

@@ -37,6 +37,10 @@ VOTE = {"do_eval": True, "ensemble": ("a", "b")}
         ),
         ({"do_train": True, "run": {"patience": 1}}, "--patience needs --eval"),
         (
+            {"do_train": True, "best_metric": "loss"},
+            "--best_metric=loss picks one of several .*--eval_every, .*all_ckpt",
+        ),
+        (
             {"do_train": True, "label_smoothing": 1.0},
             r"--label_smoothing must be in \[0, 1\)",
         ),
