@@ -61,9 +61,10 @@ class Driver:
         options = self.options
         preflight.check_batches(options, self.objective)
         if options.dry_run:
+            start = self.head_start()
             if options.do_train:
                 check_same_task(self.spec, self.home)
-            start = self.head_start()
+                self.request(start)  # what a training refuses
             dry_run.check(self.task, options, self.objective, self.say, start)
             return {}
         with outputs.held(options):
@@ -86,10 +87,18 @@ class Driver:
         # Without a checkpoint what is there is a dead run's.
         if checkpoint_folder.newest_prefix(self.home):
             self.spec = thresholds.keep(self.spec, read_spec(self.home))
-        run, start = options.run, self.head_start()
+        request = self.request(self.head_start())
         if writes(options):
             tf.io.gfile.makedirs(self.home)
             write_task(task, self.spec, self.home)
+        return run_training(request).or_stop().model
+
+    def request(self, start: Callable | None) -> TrainRequest:
+        """The training, whose new weights `start` changes.
+
+        Raises UserError: it contradicts itself.
+        """
+        task, run = self.task, self.options.run
         eval_input = first = should_match = None
         if task.evals:
             first = next(iter(task.evals))
@@ -100,7 +109,7 @@ class Driver:
             )
             eval_input = task.batches(task.evals[first], EVAL)
             should_match = task.should_match()
-        request = TrainRequest(
+        return TrainRequest(
             self.objective,
             task.batches(task.train, TRAIN),
             run,
@@ -112,7 +121,6 @@ class Driver:
             flags=self.flags,
             say=self.say,
         )
-        return run_training(request).or_stop().model
 
     def head_start(self) -> Callable | None:
         """What gives the new head its values, if `init_head` asks for it."""

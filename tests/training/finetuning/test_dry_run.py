@@ -71,6 +71,25 @@ def test_answers_of_questions(tmp_path, golden, spiece_model, monkeypatch):
     refuses_folders(monkeypatch, tmp_path, task, options, outputs, names)
 
 
+def test_a_training_that_contradicts_itself(
+    tmp_path, golden, spiece_model, monkeypatch
+):
+    """SQuAD's evaluations have no loss that a trigger could look at."""
+    monkeypatch.setattr(dry_run, "check", lambda *arguments: None)
+    write_task(tmp_path)  # the architecture, too
+    averages = OptimizerOptions(average_trigger=2)
+    options = make_options(
+        tmp_path,
+        dry_run=True,
+        run={"optimizer": averages, "eval_every": 1},
+        **ASKED,
+    )
+    task = run_squad.make_job(golden, spiece_model, options).load()
+    with pytest.raises(UserError, match="--average_trigger counts evaluations"):
+        Driver(task, options).run()
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("kind", ["conll", "jsonl"])
 def test_tags_of_texts(tmp_path, spiece_model, monkeypatch, kind):
     """Logits of the first batch are shorter: it was of a bucket."""
