@@ -9,6 +9,8 @@ import tf_keras
 from common.errors import UserError
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints.restore import Source, resolve
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import config_file_in, read_config
 from training import strategy as strategy_lib
 from training.checkpointing import late_parts, memory_files
 from training.checkpointing.checkpoints import (
@@ -22,6 +24,9 @@ from training.reporting import run_record
 from training.run_options import RunOptions
 from training.step.batch_split import BatchSplit
 from training.step.learner import Learner, build_learner
+
+# Fields that a run may have otherwise than the weights it begins with.
+_OF_RUN = ("mem_len", "reuse_len", "clamp_len", "same_length", "blind_rows")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +140,8 @@ def begin(
 
     Whose they are, None = random ones, and the lines of `warm_start`.
     """
-    start, notes = None, ()
+    start = None
+    notes: tuple[str, ...] = ()
     if options.init_checkpoint:
         start = resolve(
             options.init_checkpoint,
@@ -145,10 +151,36 @@ def begin(
         restore_weights(
             learner.strategy, learner.model, start, options.init_require
         )
+        notes += other_architecture(start, learner.objective.config)
     if warm_start:
         with learner.strategy.scope():
-            notes = warm_start(learner.model)
-    return start, tuple(notes)
+            notes += tuple(warm_start(learner.model))
+    return start, notes
+
+
+def other_architecture(source: Source, ours: EncoderConfig) -> tuple[str, ...]:
+    """A line about fields that the weights' own configuration has otherwise.
+
+    --model_config_path comes before that file, and shapes may fit all the same:
+    of fewer layers, of another activation or window.
+    """
+    try:
+        path = config_file_in(source.folder)
+        theirs = read_config(path).architecture() if path else {}
+    except UserError:  # nobody needs a file that cannot be read
+        return ()
+    free = (*_OF_RUN, *getattr(ours, "extendable", ()))
+    wrong = [
+        f"`{name}` wanted {value}, found {theirs[name]}"
+        for name, value in ours.architecture().items()
+        if name in theirs and name not in free and value != theirs[name]
+    ]
+    if not wrong:
+        return ()
+    return (
+        f"note: {path}: {'; '.join(wrong)}: the weights were made with what "
+        "was found; to keep it leave --model_config_path out",
+    )
 
 
 def _open_memory(path: str, wanted: RecurrentMemory):

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.checkpoints import native
 from modeling.encoders.registry import new_config, write_config
 from tests.helpers.runs import toy
 from training.checkpointing import memory_files, run_state
@@ -154,6 +155,27 @@ def classifier():
 def with_seed(options, seed):
     strategy = dataclasses.replace(options.strategy, seed=seed)
     return options.replace(strategy=strategy)
+
+
+def test_a_start_of_another_architecture_is_said(tmp_path):
+    """Its upper layers are left out, and other activations fit the shapes."""
+    start = tmp_path / "start"
+    theirs = toy.CONFIG.replace(n_layer=2, ff_activation="relu", mem_len=9)
+    other = build_objective("classification", theirs, num_labels=3)
+    native.write(str(start), other.build_model(), theirs)
+    options = toy.run_options(tmp_path / "m", init_checkpoint=str(start))
+    (note,) = open_run(classifier(), options).notes
+    assert note.startswith(
+        f"note: {start}/xlnet_config.json: `n_layer` wanted 1, found 2; "
+        "`ff_activation` wanted gelu, found relu: "
+    )
+    # The memory and what weights do not depend on are the run's own.
+    write_config(str(start), toy.CONFIG.replace(mem_len=9, dropout=0.5))
+    assert open_run(classifier(), options).notes == ()
+    (start / "xlnet_config.json").write_text("{}")
+    assert open_run(classifier(), options).notes == ()
+    (start / "xlnet_config.json").unlink()
+    assert open_run(classifier(), options).notes == ()
 
 
 def test_a_folder_with_the_weights_of_a_release_is_refused(tmp_path):
