@@ -103,7 +103,9 @@ def make_request(
         options,
         eval_input_fn=held_out if what.mode != "train" else None,
         must_match=must_match,
-        should_match=None if what.mode == "train" else data.should_match(),
+        should_match=None
+        if what.mode == "train"
+        else data.should_match(options.eval_steps),
         flags=common_flags.all_flags(),
         notes=data.lines(options.train_batch_size),
         begin=data.copy_vocabulary,

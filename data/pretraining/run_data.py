@@ -58,13 +58,16 @@ class RunData:
             "bi_data": manifest.bi_data,
         }
 
-    def should_match(self) -> dict:
+    def should_match(self, eval_steps: int) -> dict:
         """The same of evaluations: `evaluations.jsonl` goes on with them."""
         if not self.held_out:
             return {}
         other, split = self.held_out
         path = os.path.join(other.data_dir, FILE_NAME)
-        return {"dev_data": f"{split} {files.sha256_of_file(path)}"}
+        return {
+            "dev_data": f"{split} {files.sha256_of_file(path)}",
+            "eval_steps": eval_steps,
+        }
 
     def of_data(self) -> Vocabulary:
         """Hash and text settings of the records; no content without a copy."""

@@ -75,3 +75,13 @@ def test_the_summary_and_what_a_resumed_run_must_match(whole, bare):
     other = run_data.open_data(bare.data_dir, {}).must_match()
     assert other["data"] != same["data"]
     assert other["vocabulary"] == same["vocabulary"]
+
+
+def test_what_evaluations_of_a_resumed_run_are_compared_by(whole, bare):
+    data = run_data.open_data(whole.data_dir, {})
+    same = data.should_match(4)
+    assert run_data.open_data(whole.data_dir, {}).should_match(4) == same
+    assert data.should_match(5) == same | {"eval_steps": 5}
+    other = run_data.open_data(whole.data_dir, {}, eval_data_dir=bare.data_dir)
+    assert other.should_match(4)["dev_data"] != same["dev_data"]
+    assert run_data.open_data(bare.data_dir, {}).should_match(4) == {}
