@@ -211,7 +211,12 @@ def build_config(
         known, manifest.seq_len, manifest.reuse_len, own
     )
     config = model_flags.from_flags(manifest.vocab_size, known, own, **memory)
-    jobs.check_memory(config, manifest.data_dir, manifest.reuse_len)
+    jobs.check_memory(
+        config,
+        manifest.data_dir,
+        manifest.reuse_len,
+        what.reset_memory_at_document,
+    )
     jobs.check_rows(config, manifest.data_dir, manifest.seq_len)
     if config.causal:
         raise UserError(

@@ -138,8 +138,18 @@ def memory_defaults(
     return {"mem_len": mem_len, "reuse_len": reuse_len}
 
 
-def check_memory(config: EncoderConfig, data_dir: str, reuse_len: int) -> None:
-    """Raises UserError where a memory has no reuse part to keep."""
+def check_memory(
+    config: EncoderConfig, data_dir: str, reuse_len: int, resets: bool = False
+) -> None:
+    """Raises UserError where a memory has no reuse part to keep.
+
+    Or where there is none that a document could empty (`resets`).
+    """
+    if resets and not config.mem_len:
+        raise UserError(
+            "--reset_memory_at_document empties a memory, and this model has "
+            "none: leave it out, or give --mem_len to an encoder with memory"
+        )
     if config.mem_len and not reuse_len:
         raise UserError(
             f"`mem_len` is {config.mem_len} but {data_dir} was built "

@@ -44,6 +44,14 @@ def test_rows_that_do_not_fit_the_encoder_are_named():
         )
 
 
+def test_a_memory_that_is_not_there_is_not_emptied():
+    pretraining_job.check_memory(CONFIG, "records", 4, resets=True)
+    without = CONFIG.with_memory(0)
+    pretraining_job.check_memory(without, "records", 4)
+    with pytest.raises(UserError, match="^--reset_memory_at_document empties"):
+        pretraining_job.check_memory(without, "records", 4, resets=True)
+
+
 @pytest.fixture
 def check(tmp_path, spiece, monkeypatch):
     """Looks at a start from weights in `tmp_path`, on records of `spiece`."""
