@@ -114,6 +114,8 @@ def _permuted(prompt, priming, sampling, model_options):
     eod, pad = lm.tokenizer.symbols.eod, lm.tokenizer.symbols.pad
     if priming:
         ids = [*lm.tokenizer.encode(priming), eod, *ids]
+    # A zero-width space has no piece: it begins a document, as in the export.
+    ids = ids or [eod]
     generator = Generator(lm.model, lm.banned_ids(), eod, pad)
     result = generator.generate(np.asarray(ids, np.int32), sampling)
     head, answers = lm.tokenizer.encode(prompt), []

@@ -131,6 +131,21 @@ def test_a_permutation_model_reads_the_priming_before_eod(
     assert said.err.startswith("7 tokens in ")
 
 
+def test_a_prompt_without_pieces_begins_a_document(monkeypatch):
+    """As in the export: it is the text behind `<eod>`."""
+    lm = LanguageModel("model", Pieces())
+    monkeypatch.setattr(
+        "serving.generation.language_model.load_model", lambda _: lm
+    )
+    monkeypatch.setattr("serving.generation.decoder.Generator", Generator)
+    monkeypatch.setattr(Generator, "asked", [])
+    answers = generate._permuted(
+        "", "", SamplingOptions(seed=8), ModelOptions("folder")
+    )
+    assert Generator.asked == [("int32", [Pieces.symbols.eod], 8)]
+    assert [a["text"] for a in answers] == ["de", "fad", ""]
+
+
 def test_what_is_read_before_a_prompt_is_checked(tmp_path):
     assert generate.read_priming("", 3) == ""
     path = tmp_path / "before.txt"
