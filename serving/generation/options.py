@@ -133,6 +133,14 @@ class FillOptions(Checked):
         "out).",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            not self.fill or self.beam_size == type(self).beam_size,
+            f"--beam_size={self.beam_size} is of a search, and --fill gives "
+            "the filling: leave one of them out",
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SegmentOptions:

@@ -31,6 +31,10 @@ TEXT = ("a",)
         (lambda: GenerateOptions("a", stop_lines=-1), "--stop_lines must be"),
         (lambda: FillOptions("a", beam_size=0), "--beam_size must be >= 1"),
         (lambda: FillOptions("a", max_chars=0), "--max_chars must be >= 1"),
+        (
+            lambda: FillOptions("a", "b", beam_size=9),
+            "--beam_size=9 is of a search",
+        ),
         (lambda: ScoreOptions(()), "--text is missing"),
         (lambda: ScoreOptions(TEXT, "1,0"), "--order must be one of .*, all"),
         (lambda: ScoreOptions(TEXT, num_orders=0), "--num_orders must be"),
