@@ -110,14 +110,14 @@ def _restore(
     strategy, optimizer = learner.strategy, learner.optimizer
     path = checkpoints.latest()
     if path:
+        # Memory and weights of other settings would only be said not to fit.
+        if checkpoint_folder.step_of(path) > 0:
+            run_record.check(options.model_dir, must_match)
         exact = options.memory_checkpoint == "exact"
         saved = None
         if learner.memory and exact and not options.reset_memory:
             saved = _open_memory(path, learner.memory)
         late = late_parts.Late(path, learner, options.train_steps)
-        # A checkpoint of other settings would only be said not to fit.
-        if checkpoint_folder.step_of(path) > 0:
-            run_record.check(options.model_dir, must_match)
         with strategy.scope():
             checkpoints.restore(path, late.items)
             notes = late.begin()

@@ -101,13 +101,16 @@ def test_other_settings_are_said_before_a_checkpoint_that_does_not_fit(
     run_record.update(str(tmp_path), {}, must, {}, resuming=False)
     assert open_run(toy.ToyObjective(), options, None, must).start_step == STEP
 
-    def restore(self, path, items=None):
+    def restore(*what):
         raise UserError("does not fit this run or is damaged")
 
     monkeypatch.setattr(run_state.RunCheckpoints, "restore", restore)
     with pytest.raises(UserError, match="damaged"):
         open_run(toy.ToyObjective(), options, None, must)
     other = {"tasks": ["rte"]}
+    # The memory of other settings would be said to need --reset_memory, with
+    # which the run is refused, too.
+    monkeypatch.setattr(run_state, "_open_memory", restore)
     with pytest.raises(UserError, match=r"`tasks` wanted \['rte'\], found"):
         open_run(toy.ToyObjective(), options, None, other)
 
