@@ -119,8 +119,9 @@ def final_name(path: str) -> str:
 def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a temporary sibling and renames it to `path` when all went well.
 
-    Text is UTF-8. Folders above it that are missing are made. After an exception the temporary file is removed and `path`
-    is as it was. That of a killed process goes with the next write.
+    Text is UTF-8. Folders above it that are missing are made. After an
+    exception the temporary file is removed and `path` is as it was. That of a
+    killed process goes with the next write.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"`mode` must be 'wb' or 'w', received {mode!r}")
@@ -147,8 +148,8 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
 def _create(path: str, mode: str, encoding: str | None = None) -> IO[Any]:
     """Opens a temporary file that is new: a link of that name is not followed.
 
-    Makes the folders above it. A killed process of the same number may have left one. While it is open a
-    lock says that it is in use (`_remove_old`).
+    Makes the folders above it. A killed process of the same number may have
+    left one. While it is open a lock says that it is in use (`_remove_old`).
     """
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with contextlib.suppress(FileNotFoundError):

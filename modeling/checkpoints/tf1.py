@@ -89,9 +89,9 @@ def write(
 ) -> None:
     """Writes canonical arrays as a new TF1 checkpoint, complete or not at all.
 
-    `tasks` are those of `read`; `write_beside` writes what a reader needs, before
-    there is a checkpoint, which is not replaced. Raises UserError: of an encoder that has no
-    such files, or there is a checkpoint of this prefix.
+    `tasks` are those of `read`; `write_beside` writes what a reader needs,
+    before there is a checkpoint, which is not replaced. Raises UserError: of an
+    encoder that has no such files, or there is a checkpoint of this prefix.
     """
     tensors = {}
     for name, value in _original(config, prefix).stack(arrays).items():

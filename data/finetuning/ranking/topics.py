@@ -43,7 +43,8 @@ def read(
 
     The form is one of the table above, or "auto": the first line tells;
     `fields` of `TREC_FIELDS` make the text of a TREC query. Raises UserError:
-    an unknown field, one of another form, a bad line, an id twice, a query without text, no query.
+    an unknown field, one of another form, a bad line, an id twice, a query
+    without text, no query.
     """
     check_fields(fields)
     if form == "auto":
