@@ -92,14 +92,20 @@ def _export_head(
 ) -> tuple[str, str]:
     """(head, version folder) of a fine-tuned or a permutation model."""
     from modeling.checkpoints import restore
+    from modeling.encoders.registry import spec_of
     from modeling.heads import table
     from serving.export.exporter import export_restored
     from training.objectives.build import build_objective
 
+    config = restore.source_config(source)
+    if spec_of(config.model_type).capabilities.layout == "stream":
+        raise UserError(
+            f"{source.path} is a left-to-right language model, received "
+            f"--task={options.task or 'none'}: give --task=lm"
+        )
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
         options.model_dir
     )
-    config = restore.source_config(source)
     spec = _read_spec(options, spiece, source, config)
     files.check_output(os.path.join(output_dir, "1"))
 

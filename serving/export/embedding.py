@@ -34,7 +34,8 @@ def export_embedding(
     if layout == "stream":
         raise UserError(
             f"{source.path}: wanted an encoder of rows with CLS, found "
-            f"model_type {config.model_type!r}"
+            f"model_type {config.model_type!r}: a left-to-right model is "
+            "exported by --task=lm"
         )
     tokenizer = load_tokenizer(
         ModelOptions(

@@ -11,7 +11,10 @@ from common.vocabularies.text_settings import TextChoice
 from data.finetuning import thresholds
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.registry import write_config
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from serving.export import __main__ as export
+from serving.export.embedding import export_embedding
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from serving.signatures.sequence import text_names
@@ -99,6 +102,20 @@ def test_a_classifier_of_pairs_that_others_tuned(tmp_path):
 def test_a_pretrained_folder_is_told_the_other_tasks(tmp_path):
     with pytest.raises(UserError, match="task.json does not exist: .*=lm"):
         read_spec(tmp_path)
+
+
+def test_a_left_to_right_folder_is_told_its_task(tmp_path):
+    """It was asked for a SentencePiece file, which it does not read."""
+    sizes = dict(d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4)
+    write_config(str(tmp_path), TransformerXLConfig(vocab_size=9, **sizes))
+    source = checkpoints.Source(
+        "native", f"{tmp_path}/model.ckpt-8", str(tmp_path)
+    )
+    for task in ("", "embedding"):
+        options = ExportOptions(str(tmp_path), task)
+        run = export_embedding if task else export._export_head
+        with pytest.raises(UserError, match="left-to-right .*--task=lm$"):
+            run(f"{tmp_path}/export", options, source)
 
 
 @pytest.mark.parametrize("found_with", ["model.ckpt-8", "best/model.ckpt-3"])
