@@ -149,6 +149,7 @@ def begin_anew(state) -> list[str]:
     if kept is None:
         return []
     old = os.path.join(options.model_dir, OLD_BEST)
+    saving.remove_unfinished(folder, PREFIX)
     saving.remove(old)
     tf.io.gfile.rename(folder, old)
     return [

@@ -70,7 +70,7 @@ class RunCheckpoints:
         if chief:
             tf.io.gfile.makedirs(model_dir)
             self._remove_unfinished()
-            self._kept = checkpoint_folder.whole(model_dir, PREFIX)
+            self._kept = self._whole()
 
     def latest(self) -> str | None:
         """Prefix of the newest whole checkpoint, None where none ever was.
@@ -197,16 +197,22 @@ class RunCheckpoints:
     def _remove_unfinished(self) -> None:
         """Deletes what a killed process left of the save it was making.
 
-        What else is not whole stays until a save of its step or a later one.
+        And of an old one that it was removing. What else is not whole stays
+        until a save of its step or a later one.
         """
         saving.remove_unfinished(self.model_dir, PREFIX)
         there = list(self._files())
         weights = {
             name for name, _, path in there if not path.endswith(".memory")
         }
-        for name, _, path in there:
-            if name not in weights:
+        newest = checkpoint_folder.step_of(self._newest or "")
+        whole = {os.path.basename(path) for path in self._whole()}
+        for name, step, path in there:
+            if name not in weights or (step < newest and name not in whole):
                 saving.remove(path)
+
+    def _whole(self) -> list[str]:
+        return checkpoint_folder.whole(self.model_dir, PREFIX)
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
         """(name of the checkpoint, its step, path) of everything of one."""

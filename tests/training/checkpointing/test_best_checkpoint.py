@@ -197,11 +197,13 @@ def test_a_run_that_begins_moves_the_best_of_a_dead_one(tmp_path):
     assert sorted(os.listdir(tmp_path)) == before
     (tmp_path / OLD_BEST).mkdir()  # of a run before that one
     (tmp_path / OLD_BEST / "model.ckpt-3.index").write_text("x")
+    (tmp_path / "best" / "model.ckpt-10_temp").mkdir()  # it was killed there
     (line,) = begin_anew(state_of(tmp_path))
     assert line.endswith(f"moved to {tmp_path / OLD_BEST}")
     assert os.listdir(tmp_path) == [OLD_BEST]
     assert not (tmp_path / OLD_BEST / "model.ckpt-3.index").exists()
     assert (tmp_path / OLD_BEST / "model.ckpt-10.index").exists()
+    assert not (tmp_path / OLD_BEST / "model.ckpt-10_temp").exists()
 
 
 def test_a_log_without_best_weights_goes_without_a_word(tmp_path):

@@ -95,6 +95,18 @@ def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     assert not found & {".checkpoint.tmp-123", "model.ckpt-10_temp"}
 
 
+def test_an_old_one_that_was_being_removed_goes(tmp_path):
+    """Half of it stayed where no save followed."""
+    _, checkpoints = make(tmp_path, max_save=3)
+    for step in (10, 20, 30):
+        checkpoints.save(step)
+        (tmp_path / f"model.ckpt-{step}.memory").mkdir(exist_ok=True)
+    (tmp_path / "model.ckpt-10.index").unlink()
+    make(tmp_path)
+    found = {name.partition(".ckpt-")[2][:2] for name in os.listdir(tmp_path)}
+    assert found - {""} == {"20", "30"}
+
+
 def test_a_save_leaves_the_rows_of_the_next_one_alone(tmp_path):
     """A faster process writes them while the chief still ends this save."""
     _, checkpoints = make(tmp_path, max_save=1)
