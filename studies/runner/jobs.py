@@ -336,7 +336,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         return _with_new_numbers(files.read_json_object(path, HINT), job)
     os.makedirs(home, exist_ok=True)
     log = os.path.join(home, LOG)
-    began, before = time.time(), 0.0
+    began, before, clock = time.time(), 0.0, time.monotonic()
     if attempt:  # from its start to its last line
         last = os.path.getmtime(log) if files.exists(log) else 0.0
         before = attempt["before"] + max(0.0, last - attempt["began"])
@@ -358,7 +358,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         if status:
             said = files.read_bytes(log)[start:].decode(errors="replace")
             return _failed(home, attempt, last_line.of(status, said))
-    result = {WALL: before + time.time() - began}
+    result = {WALL: before + time.monotonic() - clock}
     result |= {} if cpu is None else {CPU: cpu}
     for label, (source, name) in job.reads.items():
         try:

@@ -39,6 +39,14 @@ def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
         assert name in jobs.run_job(empty, str(tmp_path))["error"]
 
 
+def test_a_clock_that_is_set_back_takes_no_seconds(tmp_path, monkeypatch):
+    """A job's time was less than nothing."""
+    times = iter([5000.0, 1000.0])
+    monkeypatch.setattr(jobs.time, "time", lambda: next(times))
+    result = jobs.run_job(Job("a", (("-c", ""),)), str(tmp_path))
+    assert 0 < result["seconds"] < 1000
+
+
 def test_numbers_of_the_log_and_of_columns_that_came_later(tmp_path):
     """The last line that begins with a name; what an old result lacks."""
     code = (
