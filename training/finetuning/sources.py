@@ -133,7 +133,7 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
     folder's `tokenizer.json` or `vocab.txt` counts, too.
 
     Raises:
-      UserError: there is none.
+      UserError: there is none; or no weights either, which is said first.
     """
     if given:
         return given
@@ -145,7 +145,10 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
             "given: give --init_checkpoint, a folder with weights and their "
             "vocabulary, or --spiece_model_file to train random weights"
         )
-    return vocabulary.find_or_refuse(*_folders(options))
+    folders = _folders(options)
+    if not options.do_train and vocabulary.find(*folders) is None:
+        weights_of(options)
+    return vocabulary.find_or_refuse(*folders)
 
 
 def find_text(

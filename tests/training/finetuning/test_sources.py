@@ -195,6 +195,8 @@ def test_where_a_vocabulary_is_looked_for(world):
         sources.find_spiece(options_of(folder, do_train=True), "")
     with pytest.raises(UserError, match="found none; give --spiece_model"):
         sources.find_spiece(options_of(folder, do_eval=True), "")
+    with pytest.raises(UserError, match="none.model holds no checkpoint: tr"):
+        sources.find_spiece(options_of(folder / "none", do_eval=True), "")
     for place in ("start", "model"):  # the run's own comes first
         (folder / place / "spiece.model").write_text("x")
         found = sources.find_spiece(options, "")
