@@ -30,6 +30,8 @@ from training.step.guards import check_finite, translate_errors
 from training.stop import StopRequest
 
 InputFn = Callable[[dict], tf.data.Dataset]
+# Of an objective: in which parts it computes the same.
+_ORDER = ("loss_chunk_size", "pack", "recompute_layers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +195,7 @@ class TrainingRun:
             "intra_op_threads": o.intra_op_threads or os.cpu_count(),
             "inter_op_threads": o.inter_op_threads or os.cpu_count(),
             "train_steps": options.train_steps,
+            **{name: getattr(objective, name) for name in _ORDER},
             "optimizer": dataclasses.asdict(options.optimizer),
             "dropout": list(objective.config.dropout_rates),
             "variational_dropout": getattr(

@@ -106,6 +106,19 @@ def test_one_trace_one_line_per_step_and_files(one_replica):
     assert record["should_match"]["replicas"] == 1
 
 
+def test_a_resume_that_computes_in_another_order_says_so(tmp_path):
+    """Sums are made in other parts, and their bits differ."""
+    objective, said = toy.ToyObjective(), []
+    options = toy.run_options(tmp_path, train_steps=3)
+    train(options, objective=objective)
+    objective.loss_chunk_size = 7
+    train(options, objective=objective, say=said.append)
+    assert (
+        "note: `loss_chunk_size` wanted 7, found None: the run continues, but "
+        "not bit for bit as before"
+    ) in said
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
