@@ -1,9 +1,16 @@
 """How a released tokenizer joins two texts, as a layout of rows."""
 
 import json
+import os
 
+from common.errors import UserError
 from common.vocabularies import frames
-from common.vocabularies.vocabulary import Vocabulary, is_released
+from common.vocabularies.vocabulary import (
+    HF_CONFIG,
+    Vocabulary,
+    is_released,
+    rules_of,
+)
 
 _CLS_FIRST = "cls_first"  # `common.contract.symbols` has them all
 
@@ -28,3 +35,19 @@ def layout_of(vocabulary: Vocabulary, layout: str, segments: int | None) -> str:
         return layout  # whoever reads it says what is wrong
     one_segment = segments is not None and (one_segment or segments < 2)
     return frames.layout_of(layout, between, one_segment) or layout
+
+
+def check_segments(folder: str, layout: str) -> None:
+    """UserError: CLS is last, and a released folder's rows have no segments.
+
+    No layout has both. `layout` is the encoder's.
+    """
+    if layout == _CLS_FIRST or frames.tells_segments(rules_of(folder)):
+        return
+    raise UserError(
+        f"{os.path.join(folder, HF_CONFIG)}: wanted an XLNet that was tuned "
+        "with segments, found a tokenizer without (as those of transformers "
+        "5): its answers would be others here; write token_type_ids into "
+        "model_input_names if it was tuned with them, or tune a new model "
+        "from it"
+    )

@@ -8,10 +8,9 @@ import os
 from typing import Any
 
 from common import files, heads
-from common.contract.symbols import CLS_LAST
 from common.errors import UserError
 from common.references import resolve
-from common.vocabularies import frames, joined_texts, vocabulary
+from common.vocabularies import joined_texts, vocabulary
 from common.vocabularies.text_settings import TextSettings
 from common.weights import hub
 from modeling.checkpoints import hf, hf_files
@@ -202,16 +201,7 @@ def _vocabulary(
         folder,
         "write right there if the texts are short, or tune a new model from it",
     )
-    if layout == CLS_LAST and not frames.tells_segments(
-        vocabulary.rules_of(folder)
-    ):
-        raise UserError(
-            f"{os.path.join(folder, vocabulary.HF_CONFIG)}: wanted an XLNet "
-            "that was tuned with segments, found a tokenizer without (as those "
-            "of transformers 5): its answers would be others here; write "
-            "token_type_ids into model_input_names if it was tuned with them, "
-            "or tune a new model from it"
-        )
+    joined_texts.check_segments(folder, layout)
     symbols = vocabulary.read(path)
     usual = getattr(resolve(spec.config), "type_vocab_size", None)
     layout = joined_texts.layout_of(
