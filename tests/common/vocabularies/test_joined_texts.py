@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from common.errors import UserError
 from common.vocabularies import joined_texts, vocabulary
 
 ROW = {"sep": ["</s>", 2], "cls": ["<s>", 0]}
@@ -66,3 +67,23 @@ def test_other_files_stay_as_the_encoder_has_them(tmp_path):
         path.write_text(content)
         read = vocabulary.read(str(path))
         assert joined_texts.layout_of(read, "cls_first", 2) == "cls_first"
+
+
+@pytest.mark.parametrize(
+    "about, layout, fits",
+    [
+        ({"backend": "tokenizers"}, "cls_last", False),
+        ({"backend": "tokenizers"}, "cls_first", True),
+        ({}, "cls_last", True),
+        ({"model_input_names": ["input_ids"]}, "cls_last", False),
+        ({"model_input_names": ["token_type_ids"]}, "cls_last", True),
+    ],
+)
+def test_rows_with_cls_at_the_end_need_segments(tmp_path, about, layout, fits):
+    path = tmp_path / vocabulary.HF_CONFIG
+    path.write_text(json.dumps({"tokenizer_class": "XLNetTokenizer"} | about))
+    if fits:
+        joined_texts.check_segments(str(tmp_path), layout)
+        return
+    with pytest.raises(UserError, match=f"{path}: wanted an XLNet that was"):
+        joined_texts.check_segments(str(tmp_path), layout)
