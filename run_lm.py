@@ -119,8 +119,7 @@ def make_request(
     if evaluates:
         segment = what.eval_seq_len or length
         _check_places(config, segment, "eval_seq_len")
-        should_match = what.should_match(segment)
-        should_match["eval_steps"] = options.eval_steps
+        should_match = what.should_match(segment, options.eval_steps)
         held_out = data.evaluation_batches(
             what.eval_split,
             segment,

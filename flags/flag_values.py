@@ -7,6 +7,7 @@ lists with commas, and what they read is not in absl's FLAGS, where recipes and
 
 import dataclasses
 import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -164,6 +165,27 @@ def _value(flag: str, annotation: Any) -> Any:
     if kind is int:
         return whole_numbers(flag, value)
     return numbers(flag, value) if kind is float else tuple(value)
+
+
+def check_followed(
+    choice: str, value: str, followers: Mapping[Sequence[str], Sequence[str]]
+) -> None:
+    """Raises UserError: a flag is given that this choice ignores.
+
+    Args:
+      choice: name of the flag that chooses.
+      value: what is chosen, by the flag or by a file.
+      followers: values of the choice -> flags that no other value follows.
+    """
+    for values, names in followers.items():
+        if value in values:
+            continue
+        for name in names:
+            if name in FLAGS and FLAGS[name].present:
+                raise UserError(
+                    f"--{name} is of --{choice}={' or '.join(values)}, found "
+                    f"{value}: leave it out"
+                )
 
 
 def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:

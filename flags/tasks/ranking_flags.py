@@ -76,13 +76,7 @@ def from_flags() -> tuple[
     unused = [name for name in _UNUSED if FLAGS[name].present]
     if unused:
         raise UserError(f"--{unused[0]} has no meaning here: leave it out")
-    for rankers, names in _OF_RANKERS.items():
-        given = [name for name in names if FLAGS[name].present]
-        if given and FLAGS.ranker not in rankers:
-            raise UserError(
-                f"--{given[0]} is of --ranker={' or '.join(rankers)}, received "
-                f"--ranker={FLAGS.ranker}: leave it out"
-            )
+    flag_values.check_followed("ranker", FLAGS.ranker, _OF_RANKERS)
     if FLAGS["folds"].present and FLAGS.folds_file:
         raise UserError(
             f"--folds beside --folds_file={FLAGS.folds_file}, which has the "

@@ -2,15 +2,13 @@
 
 from absl import flags
 
-from common.errors import UserError
 from flags import flag_values
 from training.run_options import OptimizerOptions
 
 FLAGS = flags.FLAGS
-# Flag -> the values of --decay_method that follow it.
 _OF_SCHEDULES = {
-    "decay_shape": ("wsd",),
-    "min_lr_ratio": ("poly", "cos", "wsd"),
+    ("wsd",): ("decay_shape",),
+    ("poly", "cos", "wsd"): ("min_lr_ratio",),
 }
 
 
@@ -25,10 +23,7 @@ def from_flags(**changes) -> OptimizerOptions:
     Raises UserError: a value is out of range, or the schedule would ignore one
     that is given.
     """
-    for name, methods in _OF_SCHEDULES.items():
-        if FLAGS[name].present and FLAGS.decay_method not in methods:
-            raise UserError(
-                f"--{name} is of --decay_method={' or '.join(methods)}, "
-                f"received --decay_method={FLAGS.decay_method}: leave it out"
-            )
+    flag_values.check_followed(
+        "decay_method", FLAGS.decay_method, _OF_SCHEDULES
+    )
     return flag_values.build(OptimizerOptions, **changes)

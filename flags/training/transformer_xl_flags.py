@@ -81,15 +81,11 @@ def from_flags(
     of model, or its encoding would ignore a flag.
     """
     config = _config(vocab_size, config, seq_len, defaults)
-    for encodings, names in _OF_ENCODINGS.items():
-        for name in names if config.encoding not in encodings else ():
-            if name not in FLAGS or not FLAGS[name].present:
-                continue
-            if FLAGS[name].value != _OFF:
-                raise UserError(
-                    f"--{name} is of --encoding={' or '.join(encodings)}, "
-                    f"found {config.encoding}: leave it out"
-                )
+    read = {
+        encodings: [n for n in names if n in FLAGS and FLAGS[n].value != _OFF]
+        for encodings, names in _OF_ENCODINGS.items()
+    }
+    flag_values.check_followed("encoding", config.encoding, read)
     return config
 
 

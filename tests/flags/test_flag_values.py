@@ -112,3 +112,14 @@ def test_a_wrong_value_names_its_flag(parse, argument, message):
 def test_a_name_that_is_no_setting_is_a_mistake_of_the_program(parse):
     with pytest.raises(ValueError, match="kept"):
         parse("--size=1", without=("kept",))
+
+
+def test_a_flag_that_a_choice_ignores_is_refused(parse):
+    followers = {("x",): ("absent", "rates"), ("x", "y"): ("places",)}
+    parse("--size=1", "--rates=1", "--places=2")
+    flag_values.check_followed("kind", "x", followers)
+    with pytest.raises(UserError, match="^--rates is of --kind=x, found y: l"):
+        flag_values.check_followed("kind", "y", followers)
+    with pytest.raises(UserError, match="--places is of --kind=x or y, found"):
+        flag_values.check_followed("kind", "z", {("x", "y"): ("places",)})
+    flag_values.check_followed("kind", "y", {("x",): ("text",)})  # a default

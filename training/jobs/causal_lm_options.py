@@ -139,14 +139,14 @@ class CausalLMOptions:
         """What a resumed run cannot change about what it learns."""
         return {"half_loss": self.half_loss, "order": self.order}
 
-    def should_match(self, segment: int) -> dict:
+    def should_match(self, segment: int, eval_steps: int) -> dict:
         """What evaluations of a training are of, in segments of that length.
 
         `evaluations.jsonl` of a resumed run goes on with them.
         """
         names = ("eval_split", "protocol", "count_mark_pairs", "eval_stride")
         values = {name: getattr(self, name) for name in names}
-        return values | {"eval_seq_len": segment}
+        return values | {"eval_seq_len": segment, "eval_steps": eval_steps}
 
     def evaluates(
         self, config, eval_every: int, has: Callable[[str], bool]

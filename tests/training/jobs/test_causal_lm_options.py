@@ -113,12 +113,13 @@ def test_a_resumed_run_keeps_what_it_learns_from(tmp_path):
 
 
 def test_other_evaluations_of_a_resumed_run_are_noted(tmp_path):
-    def start(segment=12, resuming=True, **what):
-        should = CausalLMOptions("d", **what).should_match(segment)
+    def start(segment=12, resuming=True, steps=3, **what):
+        should = CausalLMOptions("d", **what).should_match(segment, steps)
         return run_record.update(str(tmp_path), {}, {"a": 1}, should, resuming)
 
     start(resuming=False)
     assert start() == []
+    assert "`eval_steps` wanted 5, found 3: the run co" in start(steps=5)[0]
     assert "`eval_seq_len` wanted 24, found 12: the run co" in start(24)[0]
     assert "`eval_split` wanted test" in start(24, eval_split="test")[0]
 
