@@ -5,12 +5,20 @@ from common.errors import UserError
 from flags import app, flag_values
 from modeling.command_options import ExplainOptions
 
+# Flag that chooses -> its values -> flags that no other value follows.
+_FOLLOWERS = {
+    "split": {("pieces",): ("spiece_model_file",)},
+    "view": {("joint", "split"): ("stream", "n_layer", "memory", "partial")},
+}
+
 
 def main() -> None:
     """Prints the masks and factors of an order; draws them on request."""
     from modeling.explain import graph, permutation
 
     options = flag_values.build(ExplainOptions)
+    for choice, followers in _FOLLOWERS.items():
+        flag_values.check_followed(choice, getattr(options, choice), followers)
     if options.split == "words":
         tokens = options.text.split()
     else:

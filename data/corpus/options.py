@@ -75,6 +75,7 @@ class DemoCorpusOptions:
         check(self)
         large_only = ("sources", "source_table", "find_links", "cache_dir")
         named = [f"--{name}" for name in large_only if getattr(self, name)]
+        named += ["--num_workers"] if self.num_workers > 1 else []
         require(
             self.size == "large" or not named,
             f"{', '.join(named)} without --size=large",

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Protocol
 
 from common.checks import one_of, within
+from common.errors import UserError
 
 RUNNERS = ("local", "beam")
 
@@ -37,3 +38,8 @@ def check_factory(options: FactoryOptions) -> None:
     within(options, ">= 1", "num_workers")
     within(options, "> 0", "block_megabytes")
     one_of(options, runner=RUNNERS)
+    if options.beam_options and options.runner != "beam":
+        raise UserError(
+            f"--beam_options is of --runner=beam, found {options.runner}: "
+            "leave it out"
+        )

@@ -155,8 +155,14 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     """What to do; call `apply_recipe` and `adopt` before.
 
     Fields of `RunOptions` that the command sets itself are in `run`; others,
-    which are none of its flags, in `more`.
+    which are none of its flags, in `more`. Raises UserError: a flag is given
+    that this run ignores.
     """
+    flag_values.check_followed(
+        "do_export",
+        str(FLAGS.do_export).lower(),
+        {("true",): ("export_dir", "export_precision")},
+    )
     return flag_values.build(
         FinetuneOptions,
         run=common_flags.from_flags(**run or {}),

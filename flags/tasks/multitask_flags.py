@@ -162,11 +162,9 @@ def _canonical(name: str) -> str:
 
 
 def _options() -> FinetuneOptions:
-    if FLAGS["mixing_temperature"].present and FLAGS.mixing != "temperature":
-        raise UserError(
-            "--mixing_temperature is of --mixing=temperature, received "
-            f"--mixing={FLAGS.mixing}: give that, or leave it out"
-        )
+    flag_values.check_followed(
+        "mixing", FLAGS.mixing, {("temperature",): ("mixing_temperature",)}
+    )
     if FLAGS.recipe or FLAGS.predict_ckpt or FLAGS.eval_all_ckpt:
         raise UserError(
             "run_multitask.py has no --recipe, --predict_ckpt and "

@@ -45,6 +45,7 @@ SIZES = (
 )
 # Encodings -> flags that no other one follows.
 _OF_ENCODINGS = {
+    ("relative",): ("untie_r",),
     ("relative", "shaw", "shaw_released"): (
         *("clamp_len", "eval_clamp_len", "sweep_clamp_lens"),
     ),

@@ -20,6 +20,8 @@ def test_command(spiece_model, tmp_path):
     assert (tmp_path / "x.png").exists()
     wrong = run(f"--text={TEXT}", "--order=3,x")
     assert wrong.returncode == 1 and "numbers" in wrong.stderr
+    wrong = run(f"--text={TEXT}", "--order=3,2,4,1", "--n_layer=3")
+    assert "of --view=joint or split, found masks" in wrong.stderr
     wrong = run(f"--text={TEXT}", "--order=1", "--split=pieces")
     assert wrong.returncode == 1 and "spiece_model_file" in wrong.stderr
     wrong = run(

@@ -279,6 +279,7 @@ class MultiTaskOptions:
     temperature: float = setting(
         1.0,
         "Of --mixing=temperature; 1 = proportional.",
+        bounds="> 0",
         flag="mixing_temperature",
     )
     task_steps: dict[str, int] = dataclasses.field(default_factory=dict)

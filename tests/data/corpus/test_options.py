@@ -62,6 +62,8 @@ def test_settings_of_the_small_corpus_stay():
     assert set(identity) == {"versions", "max_megabytes", "examples_per_class"}
     with pytest.raises(UserError, match="--sources without --size=large"):
         DemoCorpusOptions("x", sources=("manual",))
+    with pytest.raises(UserError, match="--num_workers without --size=large"):
+        DemoCorpusOptions("x", num_workers=2)
 
 
 def test_a_vocabulary_has_a_name():

@@ -7,7 +7,9 @@ import pytest
 from common.errors import UserError
 from data.records.options import check_factory
 
-GOOD = dict(seed=0, num_workers=1, block_megabytes=0.5, runner="local")
+GOOD = dict(
+    seed=0, num_workers=1, block_megabytes=0.5, runner="local", beam_options=""
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +19,10 @@ GOOD = dict(seed=0, num_workers=1, block_megabytes=0.5, runner="local")
         ({"num_workers": 0}, "--num_workers must be >= 1"),
         ({"block_megabytes": 0.0}, "--block_megabytes must be > 0"),
         ({"runner": "spark"}, "--runner must be one of local, beam"),
+        (
+            {"beam_options": "--x"},
+            "--beam_options is of --runner=beam, found l",
+        ),
     ],
 )
 def test_the_flag_is_named(change, message):

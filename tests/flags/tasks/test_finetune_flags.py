@@ -39,3 +39,14 @@ def test_given_flags_override_the_recipe_and_all_is_printed():
     features = finetune_flags.features_from_flags()
     assert features.max_seq_length == 512
     assert COMMAND.data_options().n_best_size == 5
+
+
+@flagsaver.flagsaver
+@pytest.mark.parametrize("flag", ["export_dir=e", "export_precision=float32"])
+def test_flags_of_a_savedmodel_need_one(flag):
+    given = ["run_squad.py", "--model_dir=x", "--do_eval", f"--{flag}"]
+    FLAGS([*given, "--do_export"])
+    finetune_flags.from_flags()
+    FLAGS([*given, "--nodo_export"])
+    with pytest.raises(UserError, match="of --do_export=true, found false: l"):
+        finetune_flags.from_flags()

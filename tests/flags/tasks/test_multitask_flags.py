@@ -53,13 +53,15 @@ def test_what_no_part_could_do():
         [*joint, "--best_metric=mean"],
         [*joint, "--mixing=temperature", "--mixing_temperature=3"],
         paper,
+        [*joint, "--mixing=temperature", "--mixing_temperature=0"],
     )
     assert found[0].startswith("--schedule has no --best_metric")
     assert found[1].startswith("--average_trigger counts evaluations")
     assert found[2].endswith(
-        "received --mixing=sqrt: give that, or leave it out"
+        "of --mixing=temperature, found sqrt: leave it out"
     )
-    assert found[3:] == [[128] * 2, [128] * 2, [128] * 4]
+    assert found[3:-1] == [[128] * 2, [128] * 2, [128] * 4]
+    assert found[-1].startswith("--mixing_temperature must be > 0")
     assert not any("\n" in line for line in found[:3])
 
 

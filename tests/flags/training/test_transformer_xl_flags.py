@@ -70,6 +70,7 @@ def test_another_kind_of_model_is_refused():
         ("absolute", "--clamp_len=3"),
         ("per_layer", "--eval_clamp_len=3"),
         ("absolute", "--sweep_clamp_lens=2,3"),
+        ("shaw", "--nountie_r"),
     ],
 )
 def test_a_flag_that_an_encoding_ignores_is_refused(encoding, flag):
@@ -82,6 +83,6 @@ def test_a_flag_that_an_encoding_ignores_is_refused(encoding, flag):
 
     config(f"--encoding={able}", flag)
     config(f"--encoding={encoding}", "--clamp_len=-1")
-    name = flag.partition("=")[0]
+    name = flag.partition("=")[0].replace("--no", "--")
     with pytest.raises(UserError, match=f"^{name}.*, found {encoding}: leave"):
         config(f"--encoding={encoding}", flag)
