@@ -1,4 +1,9 @@
-"""`python -m modeling.average_checkpoints`: the mean of a run's last ones."""
+"""Command: the plain mean of the last checkpoints of a run.
+
+    python -m modeling.average_checkpoints --model_dir=OUT --last=5 --output=MEAN
+
+Evaluation, export and fine-tuning read MEAN as any other model folder.
+"""
 
 from flags import app, flag_values
 from modeling.command_options import AverageOptions

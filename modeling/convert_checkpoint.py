@@ -1,4 +1,13 @@
-"""`python -m modeling.convert_checkpoint`: tf1, hf and native, both ways."""
+"""Command: converts checkpoints, from and to the original's and Hugging Face's.
+
+    python -m modeling.convert_checkpoint --from_format=tf1 --to_format=hf \\
+        --input=xlnet_cased_L-12_H-768_A-12/xlnet_model.ckpt --output=base_hf
+    python -m modeling.convert_checkpoint --from_format=native --to_format=hf \\
+        --input=MODEL_DIR --output=FOLDER
+
+Prints a line per variable, and copies vocabulary and configuration. Nothing that
+exists is replaced.
+"""
 
 import dataclasses
 import functools

@@ -1,4 +1,8 @@
-"""`python -m modeling.explain_permutation`: who may see whom, and why."""
+"""Command: who may see whom in a factorization order, and why.
+
+    python -m modeling.explain_permutation --text="This is a sentence" \\
+        --order=3,2,4,1 --output=order.png
+"""
 
 from common import figures
 from common.errors import UserError

@@ -133,7 +133,8 @@ class ExportOptions:
     checkpoint_choice: str = choice_setting()
     spiece_model_file: str = setting(
         "",
-        "SentencePiece file; MODEL_DIR/spiece.model if not given.",
+        "Vocabulary (spiece.model, tokenizer.json, ...); the one in "
+        "--model_dir if not given.",
         released=VOCABULARY,
     )
     output_dir: str = setting(

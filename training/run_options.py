@@ -276,14 +276,14 @@ class RunOptions:
 
     model_dir: str = setting(
         REQUIRED,
-        "Folder of the run: checkpoints, xlnet_config.json, run.json, "
+        "Folder of the run: checkpoints, the model's configuration, run.json, "
         "losses.tsv, TensorBoard files. A run continues from what is there.",
         often=True,
     )
     init_checkpoint: str | None = setting(
         None,
-        "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
-        "folder; used when --model_dir has no checkpoint yet.",
+        "Warm start: a checkpoint of ours, a TF1 one, a Hugging Face folder "
+        "or hf://ORG/NAME; used when --model_dir has no checkpoint yet.",
         often=True,
         released=FOLDER,
     )

@@ -45,8 +45,8 @@ class FeatureOptions:
 
     spiece_model_file: str = setting(
         REQUIRED,
-        "SentencePiece model; default: the copy in --model_dir or beside "
-        "--init_checkpoint.",
+        "Vocabulary (spiece.model, tokenizer.json, ...); default: the copy in "
+        "--model_dir or beside --init_checkpoint.",
         often=True,
         released=VOCABULARY,
     )
@@ -269,8 +269,8 @@ class SquadDataOptions(DataOptions):
     )
     null_score_diff_threshold: float | None = setting(
         None,
-        "Null odds above it make a prediction empty; default: never, as the"
-        " original writes (its evaluation searches the threshold).",
+        "SQuAD 2.0: null odds above it make a prediction empty; default: the "
+        "best one on dev, where that was evaluated, else never.",
     )
     original_last_token_bug: bool = setting(
         False,

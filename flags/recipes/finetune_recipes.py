@@ -74,6 +74,11 @@ def _make() -> dict[str, Recipe]:
 RECIPES = _make()
 
 
+def of_command(command: str) -> dict[str, Recipe]:
+    """Those of a command, "run_race.py" for example."""
+    return {k: v for k, v in RECIPES.items() if v.command == command}
+
+
 def find_in(
     recipes: dict[str, Recipe], name: str, *ends: str
 ) -> tuple[str, Recipe]:

@@ -1,4 +1,4 @@
-"""Flags that run_classifier.py, run_squad.py and run_race.py share."""
+"""Flags of all fine-tuning commands."""
 
 import os
 
@@ -42,16 +42,20 @@ RUNS = (
 )
 
 
-def define(max_seq_length: int, **defaults) -> None:
-    """Registers these flags and those of `common_flags`."""
-    flag_values.often |= {"recipe"}
+def define(max_seq_length: int, command: str = "", **defaults) -> None:
+    """Registers these flags and those of `common_flags`.
+
+    `command` is the file of the command, by which its recipes are known.
+    """
     common_flags.define(**defaults)
-    flags.DEFINE_string(
-        "recipe",
-        None,
-        "Preset of Table 8 of the paper, for example race; flags "
-        "that are given override it.",
-    )
+    recipes = finetune_recipes.of_command(command)
+    if recipes:
+        common_flags.define_recipe(
+            "the papers' tables (a name without _vN is the later version)",
+            recipes,
+        )
+    else:
+        flags.DEFINE_string("recipe", None, "This command has no recipes.")
     flag_values.define(
         FinetuneOptions, without=(*TRAINING, *RUNS), summary_type=None
     )
@@ -69,6 +73,8 @@ def apply_recipe(command: str) -> list[str]:
     """
     if not FLAGS.recipe:
         return []
+    if not finetune_recipes.of_command(command):
+        raise UserError(f"--recipe: {command} has no recipes: leave it out")
     name, recipe = finetune_recipes.find(FLAGS.recipe)
     if recipe.command != command:
         raise UserError(f"--recipe={name} is for {recipe.command}")

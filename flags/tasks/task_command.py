@@ -39,7 +39,9 @@ class TaskCommand:
     def define(self) -> None:
         """Registers the flags."""
         tuning_flags.define(
-            self.max_seq_length, eval_batch_size=self.eval_batch_size
+            self.max_seq_length,
+            f"run_{self.kind}.py",
+            eval_batch_size=self.eval_batch_size,
         )
         flag_values.define(self.data, task_name="", data_dir="")
 

@@ -11,9 +11,9 @@ from training.run_options import RunOptions
 FLAGS = flags.FLAGS
 
 
-def define(max_seq_length: int, **defaults) -> None:
+def define(max_seq_length: int, command: str = "", **defaults) -> None:
     """Registers these flags and those of `finetune_flags`, with its arguments."""
-    finetune_flags.define(max_seq_length, **defaults)
+    finetune_flags.define(max_seq_length, command, **defaults)
     define_training()
     flag_values.define(FinetuneOptions, *finetune_flags.RUNS)
 

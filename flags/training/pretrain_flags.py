@@ -37,7 +37,9 @@ def define() -> None:
         default="the data's, with which it must agree",
     )
     text_flags.define("as the data are")
-    common_flags.define_recipe("Table 7 of the paper", pretrain_recipes.RECIPES)
+    common_flags.define_recipe(
+        "the papers' tables and of small models", pretrain_recipes.RECIPES
+    )
     common_flags.define_memory()
     flag_values.define(RunOptions, *common_flags.BATCH_WARMUP)
 

@@ -37,7 +37,8 @@ class ModelOptions(Checked):
     )
     spiece_model_file: str = setting(
         "",
-        "SentencePiece file; spiece.model beside the checkpoint if not given.",
+        "Vocabulary (spiece.model, tokenizer.json, ...); the one beside the "
+        "checkpoint if not given.",
         released=VOCABULARY,
     )
     # what is said about text handling; records rule

@@ -23,6 +23,17 @@ def listing() -> dict[str, dict[str, dict]]:
     return json.loads(done.stdout)
 
 
+def test_what_commands_share_is_not_said_to_be_of_some():
+    for kind in ("classifier", "race", "ranking", "multitask", "tagger"):
+        shared = listing()[f"run_{kind}"]["do_train"]
+        assert shared["subject"] == "All fine-tuning commands"
+
+
+def test_the_default_of_a_threshold_is_what_an_evaluation_found():
+    of_squad = listing()["run_squad"]["null_score_diff_threshold"]
+    assert "the best one on dev" in of_squad["help"]
+
+
 def test_help_shows_what_most_people_need():
     for command, flags in listing().items():
         often = [name for name, flag in flags.items() if flag["often"]]

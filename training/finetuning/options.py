@@ -17,7 +17,7 @@ POOLINGS = ("masked", "original")
 
 @dataclasses.dataclass(frozen=True)
 class FinetuneOptions:
-    """One run of run_classifier.py, run_squad.py or run_race.py.
+    """One run of a fine-tuning command.
 
     Attributes:
       config_changes: fields of the architecture's file to replace (dropout).

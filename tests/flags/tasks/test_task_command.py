@@ -27,6 +27,16 @@ def test_labels_may_look_like_flags(parse, arguments):
         assert command.data_options(*more).labels == ("--1", "-2")
 
 
+def test_help_lists_the_recipes_of_the_command(parse):
+    parse(RACE)
+    text = flags.FLAGS["recipe"].help
+    assert "race_large_640_v1" in text and "squad" not in text
+    parse(TAGGER, "--data_dir=d", "--do_train", "--recipe=race")
+    assert "race" not in flags.FLAGS["recipe"].help
+    with pytest.raises(UserError, match="^--recipe: run_tagger.py has no rec"):
+        TAGGER.read()
+
+
 def test_an_export_of_race_reads_no_text(parse):
     parse(RACE, "--do_export")
     assert RACE.read()["data"].data_dir == ""
