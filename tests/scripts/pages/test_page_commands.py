@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from flags.training import pretrain_flags
 from tests.conftest import ROOT
+from tests.flags.fresh_flags import parsed
 from tests.helpers import pages
 
 # Placeholders, other programs' commands, programs without flags.
@@ -102,6 +104,32 @@ def test_flags_of_studies_and_benchmarks_exist_and_parse():
     }
     assert len(programs) > 20
     assert not errors_of(programs)
+
+
+@pytest.mark.parametrize(
+    "page", ["guides/tpu.md", "tutorials/notebooks/tpu.md"]
+)
+def test_pretrainings_on_a_tpu_are_runs_that_fit_it(page):
+    """Batch, steps and warm-up of the script's recipe are those of a pod."""
+    script = (ROOT / "scripts/tpu/pretrain.sh").read_text(encoding="utf-8")
+    recipe = re.search(r"RECIPE:-(\w+)", script)[1]
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    examples = re.findall(
+        r"^ *(CREATE=1 .*?) bash scripts/tpu/pretrain.sh\b(.*)$",
+        re.sub(r" *\\\n *", " ", text),
+        re.M,
+    )
+    assert len(examples) == 3
+    for variables, arguments in examples:
+        given = ["--data_dir=r", "--model_dir=m", f"--recipe={recipe}"]
+        given += [word for word in arguments.split() if word != "--dry_run"]
+        with parsed(pretrain_flags.define, *given):
+            pretrain_flags.apply_recipe()
+            options = pretrain_flags.run_from_flags()
+        kind = re.search(r"\bTYPE=v3-(\d+)", variables)
+        cores = int(kind[1]) if kind else 8
+        # So many rows of Large fit a core: docs/explanation/tpu_plans.md.
+        assert options.train_batch_size == 8 * cores
 
 
 def wrong_values(text: str, listed: str) -> list[tuple[str, str]]:
