@@ -88,10 +88,12 @@ def from_flags() -> tuple[
     if FLAGS.collection and FLAGS.dataset:
         raise UserError("--collection and --dataset: give one of them")
     if FLAGS.collection:
-        named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)
+        given = [name for name in FLAGS if FLAGS[name].present]
+        named = data_lib.collection_files(
+            FLAGS.collection, FLAGS.data_dir, given
+        )
     elif FLAGS.data_dir:
         raise UserError("--data_dir is the folder of --collection: give both")
-    named = {k: v for k, v in named.items() if not FLAGS[k].present}
     finetune = finetune_flags.from_flags()
     data = flag_values.build(
         RankingDataOptions, fold_seed=finetune.run.strategy.seed, **named

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Collection
 
 from common.checks import within
 from common.errors import UserError
@@ -123,9 +124,12 @@ class RankingDataOptions:
             )
 
 
-def collection_files(name: str, folder: str) -> dict[str, str]:
+def collection_files(
+    name: str, folder: str, given: Collection[str] = ()
+) -> dict[str, str]:
     """File and format options of a test set of `COLLECTIONS`.
 
+    Options that are `given` are left out, and their files need not be there.
     Raises UserError: no such set, no folder, a file is missing.
     """
     if name not in COLLECTIONS:
@@ -135,8 +139,10 @@ def collection_files(name: str, folder: str) -> dict[str, str]:
         )
     if not folder:
         raise UserError(f"--collection={name} needs --data_dir, its folder")
-    paths = dict(COLLECTIONS[name])
+    paths = {k: v for k, v in COLLECTIONS[name].items() if k not in given}
     for flag in ("topics_file", "documents", "qrels_file"):
+        if flag in given:
+            continue
         pattern = paths[flag]
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         start, star = pattern.rstrip("*"), pattern.endswith("*")

@@ -32,6 +32,15 @@ def test_a_collection_names_its_files_unless_they_are_given(folder):
     assert data.topics_file == str(folder / "cran.qry")
 
 
+def test_a_file_that_is_given_need_not_be_in_the_collection(folder):
+    (folder / "cran.qry").unlink()
+    named = ("--collection=cranfield", f"--data_dir={folder}")
+    with pytest.raises(UserError, match="no file cran.qry .* give --topics_f"):
+        read(*named)
+    data, *_ = read(*named, "--topics_file=mine")
+    assert (data.topics_file, data.topics_format) == ("mine", "cranfield")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
