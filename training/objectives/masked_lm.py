@@ -41,8 +41,8 @@ class MaskedLMObjective(TwoSegmentObjective):
         self.able = spec_of(config.model_type).capabilities
         if bi_data and self.able.directions < 2:
             raise UserError(
-                f"{config.model_type} reads rows from left to right: build the "
-                "data with --nobi_data"
+                f"{config.model_type} takes no backward rows, and the data "
+                "have some: build them with --nobi_data"
             )
         self.query_stream = stream == "query"
         if self.query_stream:

@@ -115,7 +115,7 @@ def test_memory_never_sees_the_next_segments_targets():
 
 
 def test_backward_rows_are_for_encoders_that_read_them():
-    with pytest.raises(UserError, match="nobi_data"):
+    with pytest.raises(UserError, match="bert takes no backward rows"):
         MaskedLMObjective(CONFIGS[0], bi_data=True)
     assert MaskedLMObjective(XLNET, bi_data=True).row_groups == 2
     assert symbols.CLS_FIRST == "cls_first"
