@@ -84,6 +84,19 @@ def test_every_program_of_the_pages_exists():
     assert not missing
 
 
+def test_pages_with_the_server_install_its_packages():
+    with_server = [
+        page
+        for page in pages.pages()
+        if any(c.program == "serving.serve" for c in pages.commands_of(page))
+        and page.parent.name in ("guides", "tutorials")
+    ]
+    assert len(with_server) >= 2
+    for page in with_server:
+        text = page.read_text(encoding="utf-8")
+        assert "pip install -r requirements-serve.txt" in text, page
+
+
 @pytest.mark.long
 def test_flags_of_the_product_exist_and_parse():
     programs = {

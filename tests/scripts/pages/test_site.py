@@ -1,5 +1,6 @@
 """The site names every page once, and the pages' links lead somewhere."""
 
+import ast
 import re
 import subprocess
 
@@ -124,6 +125,43 @@ def test_the_reading_order_names_files_that_exist():
     assert len(paths) > 20
     missing = [p for p in paths if not (ROOT / "modeling" / p).is_file()]
     assert missing == []
+
+
+def test_the_walks_name_functions_that_exist():
+    """`path.py:name`, or `path.py:Class.name` that the class itself has."""
+    page = (DOCS / "explanation/architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
+    assert len(named) > 15
+    sources = [
+        source
+        for folder in ("data", "flags", "modeling", "training")
+        for source in (ROOT / folder).rglob("*.py")
+    ]
+    missing = [
+        (path, name)
+        for path, name in named
+        if not any(
+            name in _functions(source)
+            for source in sources
+            if source.as_posix().endswith("/" + path)
+        )
+    ]
+    assert not missing
+
+
+def _functions(source) -> set[str]:
+    """Names of a file's functions; those of classes as `Class.name`."""
+    found = set()
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {
+                f"{node.name}.{part.name}"
+                for part in node.body
+                if isinstance(part, ast.FunctionDef)
+            }
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
 
 
 def test_the_tests_that_pages_name_exist():
