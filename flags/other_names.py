@@ -1,4 +1,4 @@
-"""What flags of other XLNet programs are called here.
+"""What flags of other programs, and of our other commands, are called here.
 
 The names of the original keep their meaning wherever it is the same; these are
 those that have another name or no place here. `flags.app` answers with a line
@@ -7,6 +7,7 @@ of this table, and docs/reference/flag_names.md shows it.
 
 ORIGINAL, HUGGING_FACE = "the original", "Hugging Face"
 TRANSFORMER_XL, SPM_TRAIN = "the original Transformer-XL", "spm_train"
+BERT = "the original BERT or ALBERT"
 _LENGTHS = "--max_seq_length (fine-tuning), --seq_len (records)"
 _FEATURES = "features are made when they are needed and kept in --output_dir"
 _GLOBAL = "--train_batch_size, which is the global and effective one"
@@ -63,6 +64,18 @@ _INSTEAD = {
         "warm_start_path": "--init_checkpoint",
         "eval_ckpt_path": "--init_checkpoint, with --mode=eval",
     },
+    BERT: {
+        "bert_config_file": "--model_config_path",
+        "albert_config_file": "--model_config_path",
+        "vocab_file": "--spiece_model_file",
+        "spm_model_file": "--spiece_model_file",
+        "num_train_steps": "--train_steps",
+        "warmup_proportion": "--warmup_steps",
+        "save_checkpoints_steps": "--save_steps",
+        "iterations_per_loop": "--iterations",
+        "masked_lm_prob": "--mask_rate of run_pretrain.py",
+        "dupe_factor": "--num_passes of data.create_pretraining_data",
+    },
     SPM_TRAIN: {
         "input": "--input_glob",
         "input_format": "text and .jsonl are distinguished by their names",
@@ -113,10 +126,23 @@ _INSTEAD = {
         "evaluation_strategy": "--eval_every",
         "eval_strategy": "--eval_every",
         "version_2_with_negative": "files that say `is_impossible` are SQuAD 2.0",
-        "validation_file": "--predict_file, --eval_file",
-        "test_file": "--predict_file",
+        "train_file": "--data_dir, whose train file is read",
+        "validation_file": "--data_dir, whose dev file is read; "
+        "--predict_file of run_squad.py, --eval_file of run_tagger.py",
+        "test_file": "--data_dir, whose test file is read; --predict_file of "
+        "run_squad.py and run_tagger.py",
     },
 }
+# Flags of ours that name one thing: a command has one of them, or two.
+_ALIKE = (
+    {
+        "model_dir": "the folder of the run",
+        "init_checkpoint": "the weights to begin with",
+        "checkpoint": "the model's folder",
+        "saved_model_dir": "what serving.export wrote",
+    },
+    {"prompt": "the text to continue", "text": "the text"},
+)
 # name: (whose, what to write instead)
 NAMES = {
     name: (whose, instead)
@@ -146,13 +172,9 @@ def hint(argv: list[str], known) -> str | None:
             if not has_value and _takes_a_value(name, known):
                 next(arguments, None)
             continue
-        for flag in (name, name.removeprefix("no")):
-            if flag in NAMES:
-                whose, instead = NAMES[flag]
-                line = f"--{flag} is a flag of {whose}; here: {instead}"
-                named = True
-                break
-        else:
+        line = _of_others(name) or _of_ours(name, known)
+        named |= line is not None
+        if line is None:
             # A value may begin with "-": it is none of an unknown flag's.
             if not argument.startswith("--"):
                 continue
@@ -162,6 +184,27 @@ def hint(argv: list[str], known) -> str | None:
     if not named and len(lines) < 2:
         return None
     return "; ".join(lines)
+
+
+def _of_others(name: str) -> str | None:
+    """A line about a flag that another program has."""
+    for flag in (name, name.removeprefix("no")):
+        if flag in NAMES:
+            whose, instead = NAMES[flag]
+            return f"--{flag} is a flag of {whose}; here: {instead}"
+    return None
+
+
+def _of_ours(name: str, known) -> str | None:
+    """A line about a flag that other commands of ours have."""
+    for names in _ALIKE:
+        here = [f"--{n} ({what})" for n, what in names.items() if n in known]
+        if name in names and here:
+            return (
+                f"--{name} is a flag of other commands; here: "
+                f"{' or '.join(here)}"
+            )
+    return None
 
 
 def _takes_a_value(name: str, known) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from absl import flags
 
 from flags import other_names
@@ -10,6 +11,7 @@ from tests.conftest import ROOT
 SECTIONS = {
     other_names.ORIGINAL: "The original",
     other_names.TRANSFORMER_XL: "The original Transformer-XL",
+    other_names.BERT: "The original BERT and ALBERT",
     other_names.SPM_TRAIN: "spm_train",
     other_names.HUGGING_FACE: "Hugging Face's scripts",
 }
@@ -67,6 +69,28 @@ def test_a_value_that_begins_with_dashes_is_no_flag():
     assert other_names.hint(["--labels", "--lr"], known) is None
     line = other_names.hint(["--do_eval", "--lr", "--labels=-2"], known)
     assert "--learning_rate" in line
+
+
+@pytest.mark.parametrize(
+    "name, known, wanted",
+    [
+        ("model_dir", {"checkpoint"}, "--checkpoint (the model's folder)"),
+        ("checkpoint", {"saved_model_dir"}, "--saved_model_dir (what serving"),
+        ("text", {"prompt"}, "--prompt (the text to continue)"),
+        ("saved_model_dir", {"model_dir", "checkpoint"}, "of the run) or --ch"),
+    ],
+)
+def test_flags_of_other_commands_of_ours(name, known, wanted):
+    line = other_names.hint([f"--{name}=x"], known)
+    assert line.startswith(f"--{name} is a flag of other commands; here: --")
+    assert wanted in line
+    # A command without such a flag leaves it to absl.
+    assert other_names.hint([f"--{name}=x"], {"data_dir"}) is None
+
+
+def test_a_table_has_no_flag_of_its_dev_file():
+    line = other_names.hint(["--validation_file=x"], {"data_dir"})
+    assert "here: --data_dir, whose dev file is read" in line
 
 
 def test_shares_of_tokens_lead_to_shares():
