@@ -52,6 +52,7 @@ def test_what_pip_resolves_is_sorted_without_the_build_for_cpus(
         return subprocess.CompletedProcess(command, 0, json.dumps(report))
 
     monkeypatch.setattr(lock.subprocess, "run", run)
+    monkeypatch.setattr("sys.argv", ["lock.py"])
     lock.main()
     out = capsys.readouterr().out
     assert out.startswith(lock.HEADER)
