@@ -9,7 +9,6 @@
 
 STREAMS comes from `python -m data.create_lm_data`. The same training command
 started again goes on where it stopped. See docs/guides/language_modeling.md.
-TensorFlow is imported after the flags are parsed, see `flags.app`.
 """
 
 import dataclasses
@@ -29,6 +28,7 @@ from flags.training import (
 from training.jobs.causal_lm_options import CausalLMOptions
 from training.run_options import RunOptions
 
+# TensorFlow is imported after the flags are parsed, see `flags.app`.
 if TYPE_CHECKING:
     from data.language_modeling.run_data import StreamData
     from modeling.encoders.contract import EncoderConfig

@@ -5,9 +5,7 @@
         --mem_len=96 --train_batch_size=16 --train_steps=10000
 
 RECORDS comes from `python -m data.create_pretraining_data`. The same command
-started again goes on where it stopped. See docs/guides/pretraining.md. TensorFlow is
-imported after the flags are parsed: a wrong one for a TPU aborts the process,
-and `flags.app` says what is wrong before.
+started again goes on where it stopped. See docs/guides/pretraining.md.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +21,8 @@ from flags.training import (
 from training.jobs.pretrain_options import PretrainOptions
 from training.run_options import RunOptions
 
+# TensorFlow is imported after the flags are parsed: a wrong one for a TPU aborts
+# the process, and `flags.app` says what is wrong before.
 if TYPE_CHECKING:
     from data.pretraining.run_data import RunData
     from modeling.encoders.contract import EncoderConfig

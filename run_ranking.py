@@ -3,7 +3,7 @@
     python run_ranking.py --collection=cranfield --data_dir=DATA/cranfield \\
         --init_checkpoint=xlnet_cased_L-12_H-768_A-12 --model_dir=OUT
 
-See docs/guides/tasks/ranking.md. TensorFlow is imported after the flags are parsed.
+See docs/guides/tasks/ranking.md.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ def main() -> None:
     """Reads the flags and runs the stages."""
     parts = ranking_flags.from_flags()
 
+    # These load TensorFlow: flags are read and checked before.
     from data.text.opening import open_tokenizer
     from serving.export import export_model
     from training.finetuning import preflight, sources

@@ -18,7 +18,7 @@ ends a paragraph. `wikiextractor`: one JSON object per line (`--json`) or
 `<doc ...>` and `</doc>` around each article; a line is a paragraph, the title
 is left out. `cirrussearch`: Wikipedia's JSON dumps of its search index, an
 article's fields in every second line; its text is one paragraph. `wikipedia`:
-its XML dumps (`data.corpus.wikipedia`), a line is a paragraph. Pages of both that
+its XML dumps, a line is a paragraph. Pages of both that
 are no articles are left out. Paragraphs end with `<eop>` when --paragraphs is given.
 """
 

@@ -9,8 +9,8 @@ document is a module or a language topic), `classification/{train,dev}.tsv`
 `corpus.json` (versions, counts, checksums). The modules of the classification
 dev split are in neither its training split nor the pretraining text. The files
 are a function of the installed versions alone. `--size=large` writes
-`pretrain.txt` and `corpus.json` from packages of the registries instead:
-`data.corpus.registry.large_corpus`.
+`pretrain.txt` and `corpus.json` from packages of the registries instead
+(docs/guides/corpora.md).
 """
 
 import hashlib

@@ -5,7 +5,7 @@
 
 Text or JSONL in, one file of text (or JSONL, by its name) out. `--dry_run` only
 counts and shows examples. The file appears when it is whole, with a report
-beside it; `data.corpus.document_filter` does the work.
+beside it. See docs/guides/corpora.md.
 """
 
 from data.corpus import document_filter

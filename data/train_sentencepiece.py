@@ -3,11 +3,10 @@
     python -m data.train_sentencepiece --input_glob='corpus/*.txt' \\
         --model_prefix=out/spiece --vocab_size=32000
 
-Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How
-text is handled (`common.vocabularies.text_settings`) stands in PREFIX.model itself, too, and
-is read from there by everything that uses it. The special symbols come first and in the original's order
-(`common.contract.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
-its own. The same command on finished output changes nothing.
+Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How text
+is handled stands in PREFIX.model itself, too, and every later command reads it from
+there. The special symbols come first, in the original's order, then the punctuation
+that is always a piece of its own. The same command on finished output changes nothing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Flags of the text settings (see `common.vocabularies.text_settings`)."""
+"""Flags of how text is normalised (docs/guides/corpora.md)."""
 
 from absl import flags
 

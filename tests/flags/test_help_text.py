@@ -1,12 +1,15 @@
 """`--help` shows what most people need."""
 
+import ast
 import functools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
 from flags import help_text
+from xlnet_tf2 import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -21,6 +24,15 @@ def listing() -> dict[str, dict[str, dict]]:
         check=True,
     )
     return json.loads(done.stdout)
+
+
+def test_help_sends_readers_to_pages_and_not_into_the_code():
+    for module in commands.modules().values():
+        path = ROOT / f"{module.replace('.', '/')}.py"
+        if not path.exists():
+            path = path.with_suffix("") / "__main__.py"
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert not re.findall(r"`[a-z]+\.[a-z_]+\.\w+", text), module
 
 
 def test_what_commands_share_is_not_said_to_be_of_some():
