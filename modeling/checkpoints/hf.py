@@ -328,7 +328,8 @@ def to_theirs(
 ) -> dict[str, np.ndarray]:
     """Arrays by canonical name -> by their names and in their shapes, float32.
 
-    Raises UserError: an array that their class has no place for.
+    Raises UserError: an array that their class has no place for, or weights of
+    it that are not there.
     """
     family = family_of(config.model_type)
     arrays = dict(arrays)
@@ -340,6 +341,7 @@ def to_theirs(
             f"{family.class_name(head)} has no place for {surplus[:5]} "
             f"({len(surplus)} variables)"
         )
+    family.check_complete(arrays, head)
     theirs = {}
     for ours, value in arrays.items():
         name, flip = table[ours]

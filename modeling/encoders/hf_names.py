@@ -95,6 +95,12 @@ class HuggingFaceNames:
     def to_theirs(self, arrays: dict[str, np.ndarray], config: Any) -> None:
         """The opposite of `from_theirs`."""
 
+    def check_complete(self, arrays: Mapping[str, Any], head: str) -> None:
+        """Raises UserError: their class has weights that are not there.
+
+        They would be drawn at random. `arrays` are by canonical name.
+        """
+
     def read_config(self, theirs: dict[str, Any], path: str) -> Any:
         """Their `config.json` as ours."""
         raise NotImplementedError

@@ -1,5 +1,6 @@
 """ModernBERT's variables elsewhere: optimizer groups, Hugging Face."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from common.errors import UserError
@@ -32,6 +33,7 @@ _HEAD = {
 }
 _POOLINGS = {"first": "cls", "mean": "mean"}
 _LOGITS = LOGITS | {"span": SPAN_LOGIT}
+_OF_TOKENS = ("token_classification", "span")
 
 
 class HuggingFace(FileNames):
@@ -100,6 +102,16 @@ class HuggingFace(FileNames):
                 yield name, [width, 3, *heads], [width, 3 * width]
             elif name.endswith("/attention/o/kernel"):
                 yield name, [width, *heads], [width, width]
+
+    def check_complete(self, arrays: Mapping[str, Any], head: str) -> None:
+        """Logits of tokens; those of a summary are `write_summary`'s."""
+        if head not in _OF_TOKENS or self.projection in arrays:
+            return
+        raise UserError(
+            f"{self.class_name(head)} reads the encoder through a prediction "
+            "head, and would draw its weights at random: wanted a model with "
+            "it, found none; use --to_format=native"
+        )
 
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary

@@ -15,6 +15,7 @@ from common.vocabularies.text_settings import TextSettings
 from modeling import (
     ClassificationModel,
     PretrainingModel,
+    TokenClassificationModel,
     XLNetConfig,
     convert_checkpoint,
 )
@@ -186,6 +187,24 @@ def test_modernbert_says_how_it_pools(summary_type, pooling, wanted, tmp_path):
 def test_modernbert_has_no_class_for_another_pooling(options, tmp_path):
     with pytest.raises(UserError, match="wanted --summary_type=first or mean"):
         _written(MODERN, tmp_path, **options)
+
+
+@pytest.mark.parametrize("use_proj", [True, False])
+def test_modernbert_tags_through_a_prediction_head(use_proj, tmp_path):
+    """transformers drew the head at random that a folder had not."""
+    model = TokenClassificationModel(MODERN, 3, use_proj=use_proj)
+    native = _native(model, "token_classification", str(tmp_path / "native"))
+    hf, back = str(tmp_path / "hf"), str(tmp_path / "back")
+    options = ConvertOptions("native", "hf", native, hf)
+    if not use_proj:
+        with pytest.raises(UserError, match="found none; use") as caught:
+            conversion.convert(options)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "hf").exists()
+        return
+    conversion.convert(options)
+    conversion.convert(ConvertOptions("hf", "native", hf, back))
+    _assert_equal(model, _read(back).model)
 
 
 @pytest.mark.long

@@ -74,3 +74,21 @@ def test_what_their_class_can_pool(summary, wanted):
         return
     OURS.write_summary(theirs, summary)
     assert theirs["classifier_pooling"] == wanted
+
+
+@pytest.mark.parametrize(
+    "head, complete",
+    [
+        ("encoder", True),
+        ("classification", True),  # `write_summary` refuses it
+        ("token_classification", False),
+        ("span", False),
+    ],
+)
+def test_logits_of_tokens_need_the_prediction_head(head, complete):
+    OURS.check_complete(dict.fromkeys(names._HEAD), head)
+    if complete:
+        OURS.check_complete({}, head)
+        return
+    with pytest.raises(UserError, match=OURS.class_name(head)):
+        OURS.check_complete({}, head)
