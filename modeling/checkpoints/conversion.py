@@ -135,7 +135,7 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
     """Reads a checkpoint of any format into a model of its kind."""
     notes, tasks = [], dict(config.extra.get(TASKS, {}))
     if source.format == "native":
-        model, head, arrays = _read_native(source, config, head)
+        model, head, arrays, notes = _read_native(source, config, head)
     elif source.format == "torch":
         names = _state_dict_names(source, config)
         config = names.adapt(config)
@@ -201,9 +201,14 @@ def _read_native(source, config, head):
     model = heads.build(head, config, shapes)
     arrays, surplus = native_checkpoint.by_name(stored, variable_paths(model))
     arrays = native_checkpoint.with_averages(source.path, arrays)
+    other = set()
+    if head == ENCODER:
+        other = native_checkpoint.beside_encoder(stored) & set(surplus)
     for path in surplus:
-        arrays[path] = np.zeros(0)  # reported as surplus, by its path
-    return model, head, arrays
+        if path not in other:
+            arrays[path] = np.zeros(0)  # reported as surplus, by its path
+    notes = [f"left out, another head: {path}" for path in sorted(other)]
+    return model, head, arrays, notes
 
 
 def _shapes(arrays):

@@ -175,13 +175,29 @@ def by_name(
             left[aliases] = value
         else:
             renamed[name] = value
-    # A checkpoint of an encoder alone holds it as `model` itself.
+    # A checkpoint of an encoder alone holds it as `model` itself; a model that
+    # is one finds it below a task model's.
     alone = {p.removeprefix(_ENCODER): n for n, p in paths.items()}
+    alone |= {_ENCODER + path: name for path, name in alone.items()}
     for path, name in {**alone, **(elsewhere or {})}.items():
         aliases = next((a for a in left if path in a), None)
         if aliases and name not in renamed:
             renamed[name] = left.pop(aliases)
     return renamed, [aliases[0] for aliases in left]
+
+
+def beside_encoder(arrays: Mapping[tuple[str, ...], np.ndarray]) -> set[str]:
+    """First paths of what a task model has beside its encoder.
+
+    Empty where the checkpoint is of an encoder alone.
+    """
+    below = {
+        aliases: any(path.startswith(_ENCODER) for path in aliases)
+        for aliases in arrays
+    }
+    if not any(below.values()):
+        return set()
+    return {aliases[0] for aliases, is_below in below.items() if not is_below}
 
 
 def write(

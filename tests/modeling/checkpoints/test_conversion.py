@@ -116,6 +116,27 @@ def test_the_pooler_of_a_folder_without_head_is_left_out(tmp_path):
     assert (classifier.pooler.projection.bias.numpy() == 1).all()
 
 
+@pytest.mark.parametrize("to_format", ["native", "hf"])
+def test_the_encoder_alone_of_a_native_folder(to_format, tmp_path):
+    """--head=encoder said that every variable is missing."""
+    model = ClassificationModel(XLNET, 3)
+    native = _native(model, "classification", str(tmp_path / "native"))
+    out = str(tmp_path / "out")
+    options = ConvertOptions("native", to_format, native, out, head="encoder")
+    lines = conversion.convert(options)
+    left = [line for line in lines if line.startswith("left out")]
+    assert len(left) == 4 and all("another head: " in line for line in left)
+    _assert_equal(model.encoder, _read(out).model)
+
+
+def test_layers_that_are_too_many_are_no_other_head(tmp_path):
+    native = _native(PretrainingModel(BERT), "pretraining", str(tmp_path / "n"))
+    fewer = BERT.replace(n_layer=1)
+    source = checkpoints.resolve(native)
+    with pytest.raises(UserError, match="encoder/groups/1.*no variable"):
+        conversion.read(source, fewer, "encoder")
+
+
 def _written(config, folder, task="classification", **options):
     """config.json and report of a fine-tuned classifier in their form."""
     known = {

@@ -60,6 +60,21 @@ def test_moving_averages_are_read_where_a_run_kept_them(tmp_path):
         np.testing.assert_array_equal(found[name], wanted, err_msg=name)
 
 
+@pytest.mark.parametrize("stored", ["a/b", "encoder/a/b"])
+@pytest.mark.parametrize("own", ["a/b", "encoder/a/b"])
+def test_an_encoder_is_found_in_a_task_model_and_alone(own, stored):
+    found, surplus = native.by_name(
+        {("x", stored): np.ones(1), ("head",): np.ones(2)}, {"name": own}
+    )
+    assert list(found) == ["name"] and surplus == ["head"]
+
+
+def test_what_stands_beside_an_encoder():
+    arrays = {("x", "encoder/a"): 1, ("head", "y"): 2, ("pooler",): 3}
+    assert native.beside_encoder(arrays) == {"head", "pooler"}
+    assert native.beside_encoder({("a",): 1, ("b",): 2}) == set()
+
+
 def test_a_folder_may_be_a_link_to_one(tmp_path):
     """It was refused behind the work, and half of a folder stayed."""
     real, link = tmp_path / "disk" / "real", tmp_path / "link"
