@@ -18,9 +18,11 @@ class LossScale:
 
     A step whose gradient is not finite changes neither weights nor slots, and
     it is no update: the optimizer's bias corrections count those that were
-    made. Create it inside the strategy's scope; `state` is saved. The loss is
-    divided by `row_count`, the rows per replica: it is a sum, and the sum of
-    many rows would overflow first.
+    made. Averages of the weights are over steps: they take its weights in.
+
+    Create it inside the strategy's scope; `state` is saved. The loss is divided
+    by `row_count`, the rows per replica: it is a sum, and the sum of many rows
+    would overflow first.
     """
 
     def __init__(self, initial: float = 2.0**15, row_count: int = 1):
@@ -71,6 +73,7 @@ class LossScale:
             self.good_steps.assign(0)
             self.skipped.assign_add(1)
             self.scale.assign(tf.maximum(self.scale * 0.5, LEAST))
+            optimizer.averages.move(step)
             return tf.constant(0.0)
 
         return tf.cond(tf.math.is_finite(norm), good, bad)

@@ -49,12 +49,12 @@ def test_the_scale_of_gradients_that_never_overflow_stays_finite():
     assert weights.numpy().tolist() == [1.0, 2.0]
 
 
-def _adam(**options):
+def _adam(steps=10**6, **options):
     options = OptimizerOptions(learning_rate=0.1, clip=0.0, **options)
     variables = {"model/lm_loss/bias": tf.Variable([1.0, 2.0])}
     optimizer = build_optimizer(
         options,
-        Schedule(options, 10**6),
+        Schedule(options, steps),
         variables,
         build_groups(variables, 1, options),
     )
@@ -80,3 +80,25 @@ def test_steps_with_an_overflow_are_no_updates_to_adam(kind):
     found, scale = trained(np.inf, np.inf, 1.0, np.inf, 1.0)
     assert [found[i] for i in (2, 4)] == [pytest.approx(w) for w in wanted]
     assert int(scale.skipped) == 3
+
+
+@pytest.mark.parametrize(
+    "options, shares",
+    [
+        ({"average_last": 4}, [0.0, 0.25, 0.25, 0.25, 0.25]),
+        ({"ema_decay": 0.5}, [0.0625, 0.0625, 0.125, 0.25, 0.5]),
+    ],
+)
+def test_steps_with_an_overflow_count_in_averages(options, shares):
+    """The weights of another step stood for theirs in the mean."""
+    optimizer, weights = _adam(steps=4, **options)
+    scale, found = LossScale(), [weights.numpy()]
+    for norm in (1.0, 1.0, np.inf, 1.0):
+        gradients = [tf.constant([0.5, -0.25])]
+        step = optimizer.step.read_value()
+        scale.apply(optimizer, gradients, tf.constant(norm), step)
+        optimizer.step.assign_add(1)
+        found.append(weights.numpy())
+    (average,) = optimizer.averages.by_name.values()
+    wanted = np.einsum("s,sw->w", shares, found)
+    np.testing.assert_allclose(average, wanted, rtol=1e-6)
