@@ -1,6 +1,6 @@
 """Losses and outputs of the fine-tuning heads.
 
-Every row's loss is a mean over what the row holds and rows count by
+A loss is a mean over rows, a tagger's over its labelled tokens. Rows count by
 `example_weight`, so that padding rows vanish from sums and counts. B rows,
 T length, C options, Y labels.
 """

@@ -211,9 +211,8 @@ def build_model(
     learned: Learned,
     maker: FeatureMaker,
     options: RankerOptions,
-    seed: int = 0,
 ) -> KernelRankingModel:
-    """The model, with its encoder, of one fold and seed; weights are fresh.
+    """The model, with its encoder, of a fold's first seed; weights are fresh.
 
     Raises UserError: the vectors are no encoder's.
     """
@@ -226,7 +225,7 @@ def build_model(
         source.encoder.config,
         maker.kernels.mu,
         maker.kernels.sigma,
-        source.layers[int(learned.layer[seed])],
+        source.layers[int(learned.layer[0])],
         options.with_candidate_score,
     )
 
@@ -236,16 +235,15 @@ def fill_model(
     learned: Learned,
     maker: FeatureMaker,
     options: RankerOptions,
-    seed: int = 0,
 ) -> None:
-    """What `build_model` gave gets the weights of that fold and seed."""
-    source, layer = maker.vectors, int(learned.layer[seed])
+    """What `build_model` gave gets the weights of that fold's first seed."""
+    source, layer = maker.vectors, int(learned.layer[0])
     for ours, theirs in zip(
         model.encoder.variables, source.encoder.variables, strict=True
     ):
         ours.assign(theirs)
-    model.kernel_weights.assign(learned.w[seed])
-    model.kernel_bias.assign(learned.b[seed])
+    model.kernel_weights.assign(learned.w[0])
+    model.kernel_bias.assign(learned.b[0])
     if options.center:
         model.kernel_center.assign(maker.mean[layer, 0])
     if maker.counts is not None:
