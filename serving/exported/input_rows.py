@@ -133,11 +133,6 @@ def in_order(inputs: Mapping[str, Mapping]) -> list[str]:
     return sorted(inputs, key=place)
 
 
-def _is_below(name: str, count: int) -> bool:
-    """Whether a column's name is the number of one of `count` columns."""
-    return name.isdecimal() and int(name) < count
-
-
 def _interleaved(rows, problems: _Problems) -> Iterator[InputRow]:
     """Good rows and, in their places, those that the reader left out."""
     for row in rows:
@@ -226,10 +221,11 @@ class _Reader:
     def _is_header(self, where: str, names: list[str]) -> bool:
         if self.options.has_header is not None:
             return self.options.has_header
-        if self._text_names(names) is not None:
-            return True
-        table_columns.refuse_names(where, names, self.texts or self.names)
-        return False
+        columns = self._text_names(names)
+        if columns is None:
+            table_columns.refuse_names(where, names, self.texts or self.names)
+            return False
+        return not table_columns.are_numbers(columns, names)
 
     def _text_names(self, names: list[str]) -> list[str] | None:
         """The columns of the texts, if these are names of columns."""
@@ -334,7 +330,7 @@ class _Reader:
     def _numbers(self, where, flag, names, fields) -> tuple[int, ...]:
         """What a flag says of the columns; UserError: no such numbers."""
         for name in names:
-            if not _is_below(name, len(fields)):
+            if not table_columns.is_below(name, len(fields)):
                 raise UserError(
                     f"{where}: --{flag}: wanted a number from 0 to "
                     f"{len(fields) - 1}, as the first row is no header that "
@@ -349,10 +345,16 @@ class _Reader:
         if given or count == len(self.columns):
             if given:
                 self._numbers(where, "text_columns", given, fields)
-            label = self.label if _is_below(self.label, count) else None
+            label = (
+                self.label
+                if table_columns.is_below(self.label, count)
+                else None
+            )
             # A label that only training names may lie elsewhere here.
             known = given or label or not self.label
-            if known and all(_is_below(n, count) for n in self.texts):
+            if known and all(
+                table_columns.is_below(n, count) for n in self.texts
+            ):
                 texts = tuple(map(int, self.texts))
                 label = None if label is None else int(label)
                 return Layout(texts, None if label in texts else label)

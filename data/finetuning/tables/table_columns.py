@@ -68,6 +68,24 @@ def find_name(wanted: str, names: Iterable[str]) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
+def is_below(name: str, count: int) -> bool:
+    """Whether a column's name is the number of one of `count` columns."""
+    return name.isdecimal() and int(name) < count
+
+
+def are_numbers(columns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether fields that look like columns of a header are values of a row.
+
+    The columns are known by their numbers, and a row may hold such a number: a
+    label. Only where a row counts its fields from 0 it is a header, as pandas
+    writes that of a table without names.
+    """
+    counted = list(map(str, range(len(names))))
+    return list(names) != counted and all(
+        is_below(name, len(names)) for name in columns
+    )
+
+
 def label_candidates(names: Iterable[str]) -> list[str]:
     """Columns that are called as labels are, in the order of the file."""
     return [n for n in names if n.lower() in LABEL_NAMES]

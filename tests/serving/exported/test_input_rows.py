@@ -151,6 +151,22 @@ def test_files_without_a_header(tmp_path):
     assert len(rows(path, has_header=False)) == 2
 
 
+@pytest.mark.parametrize("given", [{}, {"text_columns": ("1",)}])
+def test_a_label_like_a_number_of_a_column_makes_no_header(tmp_path, given):
+    """The first row had column 1, the text's, in its label."""
+    trained = model(text_columns=["1"], label_column="0", columns=["0", "1"])
+    path = tmp_path / "in.csv"
+    path.write_text("1,a great film\n0,a bad one\n")
+    found = rows(path, trained, **given)
+    texts = [row.inputs["text"] for row in found]
+    assert texts == ["a great film", "a bad one"]
+    assert [row.known["true_label"] for row in found] == ["1", "0"]
+    # pandas writes so the names of columns that have none.
+    path.write_text("0,1\n1,a great film\n")
+    (row,) = rows(path, trained, **given)
+    assert row.inputs == {"text": "a great film"}
+
+
 def test_official_topic_sets(tmp_path):
     (tmp_path / "in.csv").write_text('"3","Oil up","Prices\\rise, ""again"""\n')
     fake = model()
