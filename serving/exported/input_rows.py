@@ -17,7 +17,7 @@ from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
-from data.finetuning.tables.table_columns import Columns, find_name
+from data.finetuning.tables.table_columns import Columns, find_name, is_below
 from serving.exported.rows import finite
 from serving.options import PredictOptions
 
@@ -75,16 +75,16 @@ def read_rows(
     the model's, or the file is unreadable.
     """
     path = options.input_file
-    stem = re.sub(r"\.(gz|xz)$", "", path.lower())
+    ending = os.path.splitext(re.sub(r"\.(gz|xz)$", "", path.lower()))[1]
     problems = _Problems()
     reader = _Reader(inputs, description, options)
-    ending = os.path.splitext(stem)[1]
     if ending in _TAGGED:
         raise UserError(
             f"{path}: wanted a table or a text per line, found tagged tokens "
             "by its ending; run_tagger.py --do_predict reads such files"
         )
     if table_columns.is_json_lines(path):
+        reader.refuse(["has_header"], ".csv and .tsv", path, "JSON lines")
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
     elif ending in _TABLES:
         rows = reader.from_table(quoted_rows.read_table(path, problems))
@@ -173,18 +173,18 @@ class _Reader:
 
     def check_plain(self, where: str) -> None:
         """UserError: a flag of columns, where there are none to choose."""
-        given = self.options
-        for name in ("text_columns", "label_column", "key_column"):
-            if getattr(given, name):
+        columns = ("text_columns", "label_column", "key_column")
+        self.refuse(columns, ".csv, .tsv and .jsonl", where, "plain text")
+        self.refuse(["has_header"], ".csv and .tsv", where, "plain text")
+
+    def refuse(self, flags, endings: str, where: str, found: str) -> None:
+        """UserError: a flag is given that files of these endings follow."""
+        for name in flags:
+            if getattr(self.options, name):
                 raise UserError(
-                    f"{where}: --{name} is for .csv, .tsv and .jsonl files, "
-                    "found plain text; leave it out or give such a file"
+                    f"{where}: --{name} is for {endings} files, found {found}; "
+                    "leave it out or give such a file"
                 )
-        if given.has_header:
-            raise UserError(
-                f"{where}: --has_header is for .csv and .tsv files, found "
-                "plain text; leave it out or give such a file"
-            )
 
     def from_line(self, where: str, line: str) -> InputRow:
         """One text, or several divided by tabs."""
@@ -284,11 +284,9 @@ class _Reader:
                 )
             label = label_columns[0] if label_columns else ""
         others = [n for n in rest if n != label]
-        key = (
-            find_name(self.options.key_column, others) or ""
-            if self.options.key_column
-            else table_columns.find_key(others)
-        )
+        key = table_columns.find_key(others)
+        if wanted := self.options.key_column:
+            key = find_name(wanted, others) or ""
         surplus = [
             n
             for n in others
@@ -330,7 +328,7 @@ class _Reader:
     def _numbers(self, where, flag, names, fields) -> tuple[int, ...]:
         """What a flag says of the columns; UserError: no such numbers."""
         for name in names:
-            if not table_columns.is_below(name, len(fields)):
+            if not is_below(name, len(fields)):
                 raise UserError(
                     f"{where}: --{flag}: wanted a number from 0 to "
                     f"{len(fields) - 1}, as the first row is no header that "
@@ -345,16 +343,10 @@ class _Reader:
         if given or count == len(self.columns):
             if given:
                 self._numbers(where, "text_columns", given, fields)
-            label = (
-                self.label
-                if table_columns.is_below(self.label, count)
-                else None
-            )
+            label = self.label if is_below(self.label, count) else None
             # A label that only training names may lie elsewhere here.
             known = given or label or not self.label
-            if known and all(
-                table_columns.is_below(n, count) for n in self.texts
-            ):
+            if known and all(is_below(n, count) for n in self.texts):
                 texts = tuple(map(int, self.texts))
                 label = None if label is None else int(label)
                 return Layout(texts, None if label in texts else label)

@@ -328,6 +328,14 @@ def test_plain_text_has_no_columns_to_choose(tmp_path, given):
     assert len(read(tmp_path / "in.txt", PAIR, has_header=False)) == 1
 
 
+def test_json_lines_have_no_header(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    wanted = "in.jsonl: --has_header is for .csv and .tsv files, found JSON"
+    with pytest.raises(UserError, match=wanted):
+        rows(tmp_path / "in.jsonl", has_header=True)
+    assert len(rows(tmp_path / "in.jsonl", has_header=False)) == 1
+
+
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_key_in_other_case_is_that_text(tmp_path, empty):
     path = tmp_path / "in.jsonl"
