@@ -88,6 +88,9 @@ def read_rows(
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
     elif ending in _TABLES:
         rows = reader.from_table(quoted_rows.read_table(path, problems))
+    elif ending == ".label" and reader.task in classifier_sets.TREC_SETS:
+        reader.check_plain(path)
+        rows = reader.from_trec(classifier_sources.trec_lines(path, problems))
     else:
         reader.check_plain(path)
         rows = (
@@ -201,6 +204,12 @@ class _Reader:
             return InputRow(where, None, problem=problem)
         layout = Layout(tuple(range(len(self.names))), rest=bool(self.lists))
         return self._row(where, cells, layout)
+
+    def from_trec(self, rows) -> Iterator[InputRow]:
+        """TREC's question files; the class stands before the text."""
+        for where, name, text in rows:
+            name = classifier_sources.trec_label(name, self.task != "trec")
+            yield self._row(where, [name, text], Layout((1,), 0))
 
     def from_table(self, rows) -> Iterator[InputRow]:
         """Rows of a TSV or CSV; the first may be the header."""

@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, collect
@@ -239,16 +239,29 @@ def read_trec(
     """
 
     def rows():
-        for number, line in task_readers.read_lines(path, bad, _latin1):
-            name, _, text = line.strip().partition(" ")
-            coarse, colon, detail = name.partition(":")
-            problem = None
-            if not (coarse and colon and detail and text.strip()):
-                problem = f"wanted `LABEL:fine text`, found {line[:60]!r}"
-            label = (name if fine else coarse) if need_label else None
-            yield f"{path}:{number}", (text.strip(),), label, "", problem
+        for where, name, text in trec_lines(path, bad):
+            label = trec_label(name, fine) if need_label else None
+            yield where, (text,), label, "", None
 
     return collect(rows(), bad, "classification", known)
+
+
+def trec_lines(path: str, bad: BadRows) -> Iterator[tuple[str, str, str]]:
+    """("file:line", `COARSE:fine`, question) of the lines; bad ones reported."""
+    for number, line in task_readers.read_lines(path, bad, _latin1):
+        name, _, text = line.strip().partition(" ")
+        where, text = f"{path}:{number}", text.strip()
+        coarse, colon, detail = name.partition(":")
+        if coarse and colon and detail and text:
+            yield where, name, text
+        else:
+            problem = f"wanted `LABEL:fine text`, found {line[:60]!r}"
+            bad.report(where, problem)
+
+
+def trec_label(name: str, fine: bool) -> str:
+    """The class of `COARSE:fine`."""
+    return name if fine else name.partition(":")[0]
 
 
 _TFDS_SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}

@@ -179,6 +179,24 @@ def test_official_topic_sets(tmp_path):
     assert row.known == {"row": 0, "true_label": "3"}
 
 
+@pytest.mark.parametrize(
+    "task, label", [("trec", "NUM"), ("trec-fine", "NUM:d")]
+)
+def test_trec_files_have_their_classes_before_the_text(tmp_path, task, label):
+    """A model that was trained with them read `NUM:d` as words of the text."""
+    path = tmp_path / "TREC_10.label"
+    path.write_bytes(b"NUM:d How far ?\nbroken\nLOC:o Where is caf\xe9 ?\n")
+    fake = model()
+    fake.description["task"] = task
+    first, broken, last = rows(path, fake)
+    assert first.inputs == {"text": "How far ?"}
+    assert first.known == {"row": 0, "true_label": label}
+    assert "wanted `LABEL:fine text`, found 'broken'" in broken.problem
+    assert last.inputs == {"text": "Where is café ?"}
+    # Of other models' files the ending says nothing.
+    assert rows(path)[0].inputs == {"text": "NUM:d How far ?"}
+
+
 def test_bad_rows_keep_their_places(tmp_path):
     lines = ["id,text", "a,one", "b", "c,three", 'd,"x"y', "e,five"]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
