@@ -61,7 +61,7 @@ class SavedModel:
 
     def __init__(self, directory: str, trust: bool = False):
         self.version_dir = find_version(directory)
-        self.version = os.path.basename(os.path.normpath(self.version_dir))
+        self.version = os.path.basename(os.path.abspath(self.version_dir))
         if not trust:
             graph_check.check_files(self.version_dir)
         self.description = _read_description(self.version_dir)

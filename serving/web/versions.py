@@ -144,7 +144,8 @@ class Versions:
     async def look(self) -> bool:
         """Loads the newest version that can be; whether there was one."""
         served = self.current.model
-        parent = os.path.dirname(os.path.normpath(served.version_dir))
+        # `normpath` would make "" of the folder at hand, and break `gs://`.
+        parent = os.path.dirname(served.version_dir)
         numbers = await asyncio.to_thread(versions_below, parent)
         for number in sorted(numbers, reverse=True):
             if number <= int(served.version):

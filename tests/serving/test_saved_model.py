@@ -174,6 +174,12 @@ def test_a_folder_without_an_export_is_one_line(tmp_path):
         SavedModel(str(tmp_path))
 
 
+def test_the_folder_at_hand_has_its_number(plain, monkeypatch):
+    monkeypatch.chdir(plain)
+    assert SavedModel(".", trust=True).version == plain.name
+    assert SavedModel("./", trust=True).version == plain.name
+
+
 def test_the_first_question_has_one_item_of_every_list():
     """K-NRM's documents and their scores must be as many."""
 

@@ -9,6 +9,7 @@ import time
 import weakref
 
 import pytest
+import tensorflow as tf
 
 pytest.importorskip("fastapi")
 testclient = pytest.importorskip("fastapi.testclient")
@@ -164,6 +165,36 @@ def test_what_is_no_number_is_no_version(tmp_path, models):
             return found and versions.current.model.version
 
     assert asyncio.run(look()) == "6"
+
+
+@pytest.mark.parametrize("folder", [".", "ram://polled"])
+def test_a_folder_at_hand_and_a_bucket_are_looked_at(
+    tmp_path, monkeypatch, folder
+):
+    """Both had another parent, which holds no version."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(number):
+        tf.io.gfile.makedirs(f"{folder}/{number}")
+        with tf.io.gfile.GFile(f"{folder}/{number}/saved_model.pb", "w") as f:
+            f.write("x")
+
+    def load(path):
+        model = FakeModel()
+        model.version, model.version_dir = os.path.basename(path), path
+        return model
+
+    write(1)
+    model = load(find_version(folder))
+    write(2)
+    versions = Versions(model, Scheduler(ServerOptions()), load)
+
+    async def look():
+        async with versions.run():
+            found = await versions.look()
+            return found, versions.current.model.version
+
+    assert asyncio.run(look()) == (True, "2")
 
 
 def test_the_openapi_description_is_of_the_version_that_is_served(
