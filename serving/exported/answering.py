@@ -116,7 +116,8 @@ def predict_rows(
 ) -> Iterator[dict]:
     """Answers of rows, in order, a batch at a time.
 
-    Raises UserError: a bad row, without `options.skip_bad_rows`.
+    Raises UserError: a bad row, without `options.skip_bad_rows`; a number of
+    the model's that is none.
     """
     while chunk := list(itertools.islice(source, options.batch_size)):
         good, answers = [], [None] * len(chunk)
@@ -131,12 +132,14 @@ def predict_rows(
                 if not options.skip_bad_rows:
                     raise
                 answers[i] = row.known | {"error": str(e)}
-        for i, answer in _run(model, good):
+        for i, answer in _run(model, chunk, good):
             answers[i] = chunk[i].known | answer
         yield from answers
 
 
-def _run(model: SavedModel, good: list[tuple[int, dict]]):
+def _run(
+    model: SavedModel, chunk: list[InputRow], good: list[tuple[int, dict]]
+):
     # Rows whose lists have different lengths cannot share a tensor.
     groups: dict[tuple, list] = {}
     for i, row in good:
@@ -145,6 +148,10 @@ def _run(model: SavedModel, good: list[tuple[int, dict]]):
     for group in groups.values():
         batch = {k: [row[k] for _, row in group] for k in group[0][1]}
         outputs = model(batch)
+        for name, value in outputs.items():
+            if value.dtype.kind == "f":
+                first = chunk[group[0][0]].where
+                limits.check_output(value, f"{name} from {first} on")
         for place, (i, _) in enumerate(group):
             yield i, rows.format_row(model.description, outputs, place)
 

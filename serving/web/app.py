@@ -11,6 +11,8 @@ import prometheus_client
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
+from common.errors import UserError
+from serving.exported import limits
 from serving.options import ServerOptions, check_model_name
 from serving.saved_model import SavedModel
 from serving.web import page
@@ -301,15 +303,26 @@ class _Server:
             )
         asked = Request(question.signature, question.rows, True)
         rows = await used.answer(asked, alone=False)
+        _require_numbers(rows, clients.VECTOR)
         return await self._write(rows, clients.write_embeddings, question)
 
     async def _rerank(self, used: Version, question: clients.Rerank) -> bytes:
         asked = Request(RAW, question.rows, True)
         rows = await used.answer(asked, alone=False)
+        _require_numbers(rows, question.output)
         problem = clients.too_long(question, rows)
         if problem:
             raise Refused(413, problem)
         return await self._write(rows, clients.write_rerank, question)
+
+
+def _require_numbers(rows: list[dict], output: str) -> None:
+    """Refused: the model is damaged. Only TF-Serving's form has NaN."""
+    try:
+        for row in rows:
+            limits.check_output(row[output], output)
+    except UserError as e:
+        raise Refused(500, str(e)) from e
 
 
 def _state(word: str, problem: str) -> dict:

@@ -312,6 +312,23 @@ def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
     assert f"{name}:2" in found[1]["error"] and "UTF-8" in found[1]["error"]
 
 
+def test_an_output_that_is_no_number_is_one_line(tmp_path):
+    """The label of such a row was the first one."""
+
+    class Damaged(FakeModel):
+        def __call__(self, inputs):
+            count = len(inputs["text"])
+            wrong = np.full((count, 2), np.nan, np.float32)
+            label = np.array([b"a"] * count, object)
+            return {"label": label, "probabilities": wrong}
+
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    wanted = r"output for probabilities from .*in.txt:1 on is not finite"
+    with pytest.raises(UserError, match=wanted):
+        answering.predict_file(Damaged(), options(tmp_path))
+    assert os.listdir(tmp_path) == ["in.txt"]
+
+
 def test_answers_to_texts_replace_no_file(tmp_path):
     asked = options(tmp_path, input_file="", text=("one",))
     model = FakeModel()

@@ -235,6 +235,26 @@ def test_models_in_openai_s_form(vectors):
     assert found["data"][0]["id"] == "bert"
 
 
+def test_outputs_that_are_no_numbers_are_an_error_of_the_server():
+    """`NaN` is no JSON: clients could not read the answer."""
+
+    class Damaged(Vectors):
+        def __call__(self, inputs, signature, stop=None):
+            outputs = super().__call__(inputs, signature)
+            outputs["embedding"][-1, 0] = np.nan
+            return outputs
+
+    with _client(Damaged()) as client:
+        answer = _embed(client, ["a", "b"])
+        error = answer.json()["error"]
+        assert answer.status_code == 500 and error["type"] == "server_error"
+        assert "embedding is not finite" in error["message"]
+        body = {"query": "a", "texts": ["b", "c"]}
+        answer = client.post("/rerank", json=body)
+        assert answer.status_code == 500
+        assert answer.json()["error_type"] == "Backend"
+
+
 def test_rerank_sorts_and_gives_sigmoids(ranker):
     body = {"query": "a", "texts": ["b", "aaa", "ab"]}
     found = ranker.post("/rerank", json=body).json()
