@@ -7,11 +7,12 @@ from common.errors import UserError
 FLAGS = flags.FLAGS
 
 TABLES = ("tsv", "csv", "jsonl")
+WITH_HEADER = ("tsv", "csv")
 TFDS_PREFIX = "tfds:"
 # Sets that may be tables, too: which they are depends on their files.
 TREC = "trec"
 # Flags that a set follows only where it is a table.
-OF_TABLES = ("text_columns", "label_column", "has_header", "allow_empty_text")
+OF_TABLES = ("text_columns", "label_column", "allow_empty_text")
 # Flags of rows that may have several labels.
 OF_SEVERAL = ("label_threshold", "label_separator")
 OF_WNLI = ("ranking_alpha", "ranking_beta")
@@ -45,16 +46,21 @@ def check(name: str, head: str) -> None:
     """Flags that are given are followed by the set of this name.
 
     Raises UserError: it is an official one, whose columns and classes are
-    known, or has another kind of label.
+    known, or has another kind of label, or no row of names; or no rows are held
+    out.
     """
     name = name.lower()
     free = name in TABLES or name.startswith((TFDS_PREFIX, TREC))
+    header = name in WITH_HEADER or name.startswith(TREC)
+    held_out = "dev_fraction" in FLAGS and FLAGS.dev_fraction
     several = head == "multi_label"
     # `data.convert_task` has some of these flags alone.
     ranked = "ranking" in FLAGS and FLAGS.ranking and name == "wnli"
     tables = f"tables ({', '.join(TABLES)}) and {TFDS_PREFIX}NAME"
     for names, follows, whose in (
         (OF_TABLES, free, tables),
+        (("has_header",), header, f"tables ({', '.join(WITH_HEADER)})"),
+        (("dev_seed",), held_out, "--dev_fraction"),
         (("labels",), free and head != "regression", f"classes of {tables}"),
         (OF_SEVERAL, several, "--multi_label"),
         (OF_WNLI, ranked, "--task_name=wnli --ranking"),

@@ -80,6 +80,9 @@ def test_a_trained_model_says_its_task(parse):
         ("imdb", "--label_column=y", "is of tables"),
         ("ag", "--nohas_header", "is of tables"),
         ("mnli", "--allow_empty_text", "is of tables"),
+        ("jsonl", "--nohas_header", r"is of tables \(tsv, csv\)"),
+        ("tfds:glue/rte", "--has_header", r"is of tables \(tsv, csv\)"),
+        ("csv", "--dev_seed=1", "is of --dev_fraction"),
         ("tsv", "--label_threshold=0.3", "is of --multi_label"),
         ("sst-2", "--label_separator=;", "is of --multi_label"),
         ("qnli", "--ranking_beta=0.1", "is of --task_name=wnli --ranking"),
@@ -111,6 +114,7 @@ def test_flags_that_a_set_follows(parse):
         ["--task_name=trec", "--labels=a,b", "--label_column=y"],
         ["--task_name=tfds:glue/rte", "--text_columns=x"],
         ["--task_name=csv", "--multi_label", "--label_threshold=0.3"],
+        ["--task_name=jsonl", "--dev_fraction=0.1", "--dev_seed=1"],
         ["--task_name=wnli", "--ranking", "--ranking_beta=0.1"],
     ):
         parse(CLASSIFIER, "--data_dir=d", *arguments)
