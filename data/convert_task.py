@@ -103,6 +103,12 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
             f"--multi_label and --is_regression are not for --task_name={name}"
         )
     head_flags.check(name, head)
+    unread = "data_dir" if name == "squad" else "train_file"
+    if FLAGS[unread].value:
+        raise UserError(
+            f"--{unread} is not for --task_name={name}, which would ignore it: "
+            "leave it out"
+        )
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")

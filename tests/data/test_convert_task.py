@@ -114,6 +114,14 @@ def test_squad_and_race(tmp_path):
             ["--task_name=sst-2", "--data_dir=.", "--text_columns=a"],
             "--task_name=sst-2 would ignore it, leave it out",
         ),
+        (
+            ["--task_name=squad", "--train_file=a", "--data_dir=."],
+            "--data_dir is not for --task_name=squad, which would ignore it",
+        ),
+        (
+            ["--task_name=race", "--data_dir=.", "--train_file=a"],
+            "--train_file is not for --task_name=race, which would ignore it",
+        ),
         (["--task_name=nosuch", "--data_dir=."], "nosuch"),
         (["--task_name=imdb", "--data_dir=/nowhere"], "/nowhere"),
     ],
