@@ -220,7 +220,9 @@ def filter_corpus(options: FilterOptions) -> Report:
             raise UserError(
                 "no document is left; run with --dry_run to see why"
             )
-    files.write_json(options.output_file + REPORT, report.as_dict())
+        # Both are there, or none: the text gets its name behind this.
+        out.flush()
+        files.write_json(options.output_file + REPORT, report.as_dict())
     return report
 
 

@@ -1,6 +1,8 @@
 """Every reason leaves out what it should, and nothing else changes."""
 
+import errno
 import json
+import os
 import sys
 
 import pytest
@@ -156,6 +158,19 @@ def test_errors_leave_nothing(tmp_path, monkeypatch):
         run(path)
     path.write_bytes(path.read_bytes() + b"na\xefve\n")
     with pytest.raises(UserError, match=r"in.txt: line 12: not UTF-8"):
+        run(path, near_duplicates=1.0)
+    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_report_that_cannot_be_written_leaves_no_text(tmp_path, monkeypatch):
+    """The text was there as if finished, without the report of it."""
+    path = write(tmp_path / "in.txt", [prose(1)])
+
+    def full(name, value):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+    monkeypatch.setattr(document_filter.files, "write_json", full)
+    with pytest.raises(OSError, match="No space left"):
         run(path, near_duplicates=1.0)
     assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
 
