@@ -189,21 +189,22 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     Nothing is written where the same is there already. `settings` are resolved.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
-    if _maybe(path) != vocabulary.content:
-        with files.atomic_open(path) as f:
-            f.write(vocabulary.content)
+    # The vocabulary comes last: readers take the folder for whole then.
     if is_released(vocabulary.path):
         config = os.path.join(folder, HF_CONFIG)
         about = _needed_beside(vocabulary)
         if about and not files.exists(config):
             files.write_json(config, {"tokenizer_class": _NO_RULES} | about)
-        return path
-    about = {
-        "model_sha256": vocabulary.sha256,
-        "text_settings": settings.as_dict(),
-    }
-    if _json_object(sidecar(path)) != about:
-        files.write_json(sidecar(path), about)
+    else:
+        about = {
+            "model_sha256": vocabulary.sha256,
+            "text_settings": settings.as_dict(),
+        }
+        if _json_object(sidecar(path)) != about:
+            files.write_json(sidecar(path), about)
+    if _maybe(path) != vocabulary.content:
+        with files.atomic_open(path) as f:
+            f.write(vocabulary.content)
     return path
 
 

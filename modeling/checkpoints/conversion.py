@@ -46,9 +46,9 @@ from modeling.heads import table as heads
 _BESIDE = (
     vocabulary.HF_CONFIG,
     "special_tokens_map.json",
-    "vocab.txt",
     "added_tokens.json",
 )
+_WORDS = "vocab.txt"  # of a folder whose rules are in another file
 # Key of the configuration's `extra`: task names in the original's scopes.
 TASKS = "task_names"
 
@@ -367,15 +367,23 @@ def _copy_vocabulary(from_folder: str, to_folder: str) -> None:
     symbols = os.path.join(from_folder, vocabulary.SYMBOLS_NAME)
     own = os.path.join(to_folder, vocabulary.SYMBOLS_NAME)
     if tf.io.gfile.exists(symbols) and not tf.io.gfile.exists(own):
-        tf.io.gfile.copy(symbols, own)
+        with files.atomic_open(own) as f:
+            f.write(files.read_bytes(symbols))
     source = vocabulary.find(from_folder)
     if source is None or vocabulary.find(to_folder):
         return
     copied = vocabulary.read(source)
     settings = vocabulary.settle(copied, None, from_folder)
-    vocabulary.copy(copied, settings, to_folder)
+    # Where the vocabulary is, all is there: a killed process copies it again.
     for name in _BESIDE:
-        path = os.path.join(from_folder, name)
-        if tf.io.gfile.exists(path):
-            own = os.path.join(to_folder, name)
-            tf.io.gfile.copy(path, own, overwrite=True)
+        _copy_file(name, from_folder, to_folder)
+    vocabulary.copy(copied, settings, to_folder)
+    _copy_file(_WORDS, from_folder, to_folder)
+
+
+def _copy_file(name: str, from_folder: str, to_folder: str) -> None:
+    """Copies a file that may be there."""
+    path = os.path.join(from_folder, name)
+    if tf.io.gfile.exists(path):
+        own = os.path.join(to_folder, name)
+        tf.io.gfile.copy(path, own, overwrite=True)

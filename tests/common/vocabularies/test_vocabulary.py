@@ -1,10 +1,12 @@
 """The record beside a vocabulary file, and of models."""
 
 import json
+import os
 import random
 
 import pytest
 
+from common import files
 from common.errors import UserError
 from common.vocabularies import vocabulary, vocabulary_field
 from common.vocabularies.text_settings import (
@@ -68,6 +70,24 @@ def test_precedence_file_then_json_then_hugging_face_then_original(path, plain):
 def test_another_json_beside_it_is_left_alone(path):
     (path.parent / "spiece.json").write_text('{"version": "1.0"}')
     assert Tokenizer(str(path)).settings == TextSettings()
+
+
+@pytest.mark.parametrize("name", ["spiece.json", "spiece.model"])
+def test_a_copy_that_died_is_no_vocabulary(path, tmp_path, monkeypatch, name):
+    """It lacked its record, also when the command was started again."""
+    written = files.atomic_open
+
+    def die(target, mode="wb"):
+        if os.path.basename(target) == name:
+            raise KeyboardInterrupt
+        return written(target, mode)
+
+    monkeypatch.setattr(files, "atomic_open", die)
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        vocabulary.copy(vocabulary.read(str(path)), SETTINGS, str(folder))
+    assert vocabulary.find(str(folder)) is None
 
 
 def test_a_choice_is_taken_without_a_record_and_kept_with_the_copy(
