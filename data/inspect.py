@@ -19,13 +19,29 @@ from data.pretraining.options import InspectOptions
 from data.records import manifest as manifest_lib
 from flags import app, flag_values
 
+_OF_RECORDS = ("lane", "segment", "mask_size", "spiece_model_file")
+_OF_STREAMS = ("record_number",)
+# Mode, and kind of data -> flags that no other one follows.
+_MODES = {
+    ("record",): (*_OF_RECORDS, *_OF_STREAMS),
+    ("statistics",): ("max_records",),
+    ("record", "statistics"): ("split", "direction", "pass_number"),
+}
+_RECORDS, _STREAMS = "records of pretraining", "token streams"
+_KINDS = {
+    (_RECORDS,): (*_OF_RECORDS, "direction", "pass_number"),
+    (_STREAMS,): _OF_STREAMS,
+}
+
 
 def main() -> None:
     """Shows what the flags ask for."""
     options = flag_values.build(InspectOptions)
-    kind, report = PretrainingManifest, record_report
+    flag_values.check_followed("mode", options.mode, _MODES)
+    kind, report, name = PretrainingManifest, record_report, _RECORDS
     if manifest_lib.kind_of(options.data_dir) == StreamManifest.KIND:
-        kind, report = StreamManifest, stream_report
+        kind, report, name = StreamManifest, stream_report, _STREAMS
+    flag_values.check_followed("data_dir", name, _KINDS)
     manifest = kind.load(options.data_dir)
     if options.mode == "record":
         print(report.describe_record(manifest, options))
