@@ -11,13 +11,27 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import numpy as np
 import pytest
 
+from serving.exported import rows
 from tests.helpers import commands
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+NODE = shutil.which("node")
+# As much of a browser as the functions that show answers need.
+_DOCUMENT = """
+const node = () => ({
+  style: {}, children: [], append(...x) { this.children.push(...x); },
+  setAttribute() {}, addEventListener() {},
+  get text() { return this.children.map((x) => x.text ?? x).join(" "); },
+});
+globalThis.location = {search: ""};
+globalThis.document = {createElement: node, getElementById: node};
+globalThis.fetch = () => Promise.reject();
+"""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PARAGRAPH = (
     "The ticket cost 12,000 francs. The na\u00efve caf\u00e9 owner paid."
@@ -109,6 +123,33 @@ def test_the_page_speaks_plainly():
     shown = re.findall(r'"([^"\n]*)"', page.read_text(encoding="utf-8"))
     for word in ("null odds", "logit", "window(s)", "joint prob"):
         assert not [text for text in shown if word in text], word
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize(
+    "labels, shares, wanted",
+    [
+        ("ABCD", [0.125, 0.5, 0.25, 0.125], "two  50.0 % three  25.0 % one"),
+        ("ABCD", [0.25, 0.75], "two  75.0 % one  25.0 %"),
+    ],
+)
+def test_the_page_shows_the_share_of_each_option(labels, shares, wanted):
+    """RACE's four options have names in the answer: they had `NaN %`."""
+    outputs = {"probabilities": np.array([shares], np.float32)}
+    row = rows.format_row({"labels": list(labels)}, outputs, 0)
+    options = ["one", "two", "three", "four"][: len(shares)]
+    page = importlib.resources.files("serving.web").joinpath("page.html")
+    text = page.read_text(encoding="utf-8")
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    show = f"showChoice(out, {json.dumps(row)}, {{options: {options}}});"
+    lines = ("const out = make('div');", show, "console.log(out.text);")
+    done = subprocess.run(
+        [NODE, "-e", "\n".join((_DOCUMENT, script, *lines))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(wanted)
 
 
 @pytest.mark.slow
