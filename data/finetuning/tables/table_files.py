@@ -182,7 +182,7 @@ def hash_content(path: str) -> str | None:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """A file's bytes, unpacked by its ending."""
-    suffix = os.path.splitext(path)[1]
+    suffix = os.path.splitext(path)[1].lower()
     try:
         with files.open_binary(path) as raw:
             stream = raw

@@ -221,6 +221,16 @@ def test_packed_and_json_readers_name_the_encoding(tmp_path):
         race_examples.read_race(str(tmp_path), "train", BadRows(skip=True))
 
 
+@pytest.mark.parametrize("name", ["ROWS.CSV.GZ", "rows.csv.Gz"])
+def test_a_packed_file_may_have_its_ending_in_capitals(tmp_path, name):
+    """It was said to have the line ends of old Macintoshes."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(ROWS["csv"].encode()))
+    assert [
+        text for _, text in table_files.read_lines(str(path), BadRows())
+    ] == (ROWS["csv"].splitlines())
+
+
 def test_hidden_files_are_no_texts(tmp_path):
     """Archives from macOS have a `._1.txt` beside each file."""
     folder = tmp_path / "train" / "high"
