@@ -7,7 +7,6 @@ Offsets are raw characters (code points), the end excluded.
 """
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterable
 
@@ -74,14 +73,6 @@ def find_split(data_dir: str, split: str) -> str | None:
     return table_files.find_file(data_dir, *names, *stems)
 
 
-def is_json_lines(path: str) -> bool:
-    """Whether a file holds JSON lines, by its name."""
-    stem, suffix = os.path.splitext(path)
-    if suffix in table_files.COMPRESSED:
-        suffix = os.path.splitext(stem)[1]
-    return suffix[1:] in JSON_SUFFIXES
-
-
 def read(
     path: str,
     bad: BadRows,
@@ -93,7 +84,7 @@ def read(
     Where no tags are needed, a CoNLL file of one column and JSON lines without
     spans will do. Raises UserError: nothing usable, or see `BadRows`.
     """
-    if is_json_lines(path):
+    if table_columns.is_json_lines(path):
         examples = _read_json_lines(path, bad, labelled)
     else:
         examples = _read_columns(path, bad, columns, labelled)

@@ -119,6 +119,14 @@ def test_numbers_of_words_are_no_words(tmp_path, first):
     assert len(tagging.read(str(path), BadRows())) == 2
 
 
+def test_json_lines_may_have_their_ending_in_capitals(tmp_path):
+    """They were read as columns: `{"text":` was a token."""
+    path = tmp_path / "TEST.JSONL.GZ"
+    path.write_bytes(gzip.compress(b'{"text": "Ada lives"}\n'))
+    (example,) = tagging.read(str(path), BadRows(), labelled=False)
+    assert example.text == "Ada lives" and not example.words
+
+
 def test_texts_keep_their_ids_and_numbers(tmp_path):
     path = tmp_path / "dev.jsonl"
     rows = [{"text": "a", "id": 7}, {"text": ""}, {"text": "b"}]
