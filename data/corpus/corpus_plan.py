@@ -31,7 +31,7 @@ def plan_corpus(
     cutter = _Cutter(block_bytes, longest)
     for path in paths:
         corpus.check_packing(path)
-        if path.endswith(".gz"):
+        if corpus.is_gzip(path):
             cutter.add_stream(path)
         else:
             cutter.add_file(path)

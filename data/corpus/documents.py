@@ -64,7 +64,12 @@ def list_files(pattern: str) -> list[str]:
 
 def is_jsonl(path: str) -> bool:
     """Whether a file holds one JSON document per line, by its name."""
-    return path.removesuffix(".gz").endswith(JSON_ENDINGS)
+    return path.lower().removesuffix(".gz").endswith(JSON_ENDINGS)
+
+
+def is_gzip(path: str) -> bool:
+    """Whether a file is packed by gzip, by its name."""
+    return path.lower().endswith(".gz")
 
 
 def check_packing(path: str) -> None:
@@ -72,7 +77,8 @@ def check_packing(path: str) -> None:
 
     Its bytes would pass for text where any bytes do (`--unit=byte`).
     """
-    ending = next((e for e in _OTHER_PACKED if path.endswith(e)), "")
+    name = path.lower()
+    ending = next((e for e in _OTHER_PACKED if name.endswith(e)), "")
     if ending:
         raise CorpusError(
             f"{path}: wanted plain text or .gz, found {ending}; unpack the file, "
@@ -86,7 +92,7 @@ def open_text(path: str) -> IO[bytes]:
     Raises CorpusError as `check_packing`.
     """
     check_packing(path)
-    if not path.endswith(".gz"):
+    if not is_gzip(path):
         return files.open_binary(path)
     remote = files.is_remote(path)
     return gzip.open(files.open_binary(path) if remote else path)
@@ -121,7 +127,7 @@ class BlockReader:
             return self._read(block)
 
     def _read(self, block: Block) -> bytes:
-        if not block.path.endswith(".gz"):
+        if not is_gzip(block.path):
             with open_text(block.path) as f:
                 f.seek(block.start)
                 return f.read(block.end - block.start)

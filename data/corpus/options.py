@@ -17,7 +17,7 @@ def check_text_name(path: str) -> None:
     """Requires an --output_file that no reader takes for another form."""
     plain_name(path)
     require(
-        not path.endswith(JSON_ENDINGS),
+        not path.lower().endswith(JSON_ENDINGS),
         f"--output_file={path} is called like JSON, but text is written: give a "
         "name that ends with .txt",
     )

@@ -51,6 +51,11 @@ def test_documents():
         corpus.documents(
             b'{"text": "a"}\n{"body": 1}', corpus.Block("x.jsonl", 0, 0)
         )
+    # In capitals, too: braces and quotes were text.
+    (document,) = corpus.documents(
+        b'{"text": "a"}', corpus.Block("X.JSONL", 0, 0)
+    )
+    assert document.lines == ["a"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -114,6 +119,14 @@ def test_a_document_longer_than_four_blocks_is_cut_at_a_line(tmp_path, name):
         for line in document.lines
     ]
     assert "\n".join(found) + "\n" == "".join(lines)
+
+
+def test_a_packed_file_may_have_its_ending_in_capitals(tmp_path):
+    """With --unit=byte its packed bytes were text."""
+    path = tmp_path / "A.TXT.GZ"
+    path.write_bytes(gzip.compress(b"A text .\n"))
+    (block,) = corpus_plan.plan_blocks(str(path), 100)
+    assert corpus.BlockReader().read(block) == b"A text .\n"
 
 
 def test_both_kinds_of_file_are_cut_at_the_same_places(tmp_path):

@@ -32,6 +32,7 @@ def test_a_text_is_not_called_like_another_form():
         ("b.bz2", "give a name without .bz2"),
         ("b.jsonl", "b.jsonl is called like JSON, but text is written"),
         ("b.json", "called like JSON"),
+        ("b.JSON", "called like JSON"),
     ):
         with pytest.raises(UserError, match=message):
             ConvertOptions("a", name)
