@@ -38,10 +38,8 @@ _OF_RANKERS = {
         *("stopwords", "embed_batch_size", "embedding_dtype"),
         "max_doc_length",
     ),
-    ("knrm", "cross_encoder"): (*("unjudged", "max_pairs_per_query", "seeds"),),
-    ("cosine", "knrm", "cross_encoder"): (
-        *("max_query_length", "folds", "folds_file"),
-    ),
+    ("knrm", "cross_encoder"): ("unjudged", "max_pairs_per_query"),
+    ("cosine", "knrm", "cross_encoder"): ("max_query_length", "folds_file"),
     ("cross_encoder",): (
         *("rank_loss", "list_size", "passage_stride", "max_passages"),
         *("segment_recurrence", "max_seq_length"),

@@ -71,8 +71,6 @@ def test_what_does_not_fit_is_one_line(arguments, message):
         (["--nouse_summ_proj"], "--use_summ_proj is of --ranker=cross_enc"),
         (["--ranker=bm25", "--layer=1"], "--layer is of --ranker=cosine or kn"),
         (["--ranker=cosine", "--nocontrol"], "--control is of --ranker=knrm, "),
-        (["--ranker=cosine", "--seeds=1"], "--seeds is of --ranker=knrm or c"),
-        (["--ranker=bm25", "--folds=3"], "--folds is of --ranker=cosine or k"),
         (["--ranker=cross_encoder", "--epochs=2"], "--epochs is of --ranker=k"),
         (
             ["--ranker=cross_encoder", "--max_doc_length=9"],
