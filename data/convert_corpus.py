@@ -216,7 +216,7 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
 
 def _open(path: str) -> IO[bytes]:
     """A file of any kind that is read; Wikipedia packs its dumps as .bz2."""
-    if not path.endswith(".bz2"):
+    if not path.lower().endswith(".bz2"):
         return corpus.open_text(path)
     remote = files.is_remote(path)
     return bz2.open(files.open_binary(path) if remote else path)

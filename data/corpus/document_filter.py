@@ -220,7 +220,7 @@ def filter_corpus(options: FilterOptions) -> Report:
             raise UserError(
                 "no document is left; run with --dry_run to see why"
             )
-        # Both are there, or none: the text gets its name behind this.
+        # The text gets its name behind this: never without its report.
         out.flush()
         files.write_json(options.output_file + REPORT, report.as_dict())
     return report

@@ -7,7 +7,6 @@ Nothing is guessed silently: a column that is none of these is refused.
 
 import dataclasses
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
@@ -75,7 +74,7 @@ def read_rows(
     the model's, or the file is unreadable.
     """
     path = options.input_file
-    ending = os.path.splitext(re.sub(r"\.(gz|xz)$", "", path.lower()))[1]
+    ending = os.path.splitext(task_readers.unpacked_name(path)[0])[1]
     problems = _Problems()
     reader = _Reader(inputs, description, options)
     if ending in _TAGGED:

@@ -45,11 +45,8 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
 
 
 def _unpacked(raw, path: str):
-    if path.endswith(".gz"):
-        return gzip.open(raw)
-    if path.endswith(".xz"):
-        return lzma.open(raw)
-    return raw
+    _, packing = table_files.unpacked_name(path)
+    return table_files.COMPRESSED[packing](raw) if packing else raw
 
 
 def first_text(path: str, flag: str) -> tuple[int, str]:

@@ -115,7 +115,7 @@ def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
     none, or what the reader refuses.
     """
     path = task_readers.packed(path)
-    name = path.removesuffix(".gz").removesuffix(".xz")
+    name, _ = task_readers.unpacked_name(path)
     reader = READERS.get(os.path.splitext(name)[1], read_squad)
     return reader(path, training, bad)
 

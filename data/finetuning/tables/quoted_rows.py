@@ -37,7 +37,7 @@ def read_table(path: str, bad: BadRows) -> Iterator[Row]:
     of `bad` says how they are read. Rows whose number of columns is not the
     first one's are bad.
     """
-    if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".csv"):
+    if table_files.unpacked_name(path)[0].endswith(".csv"):
         return read_csv(path, bad)
     if quotes_are_rfc4180(path, bad):
         return read_csv(path, bad, delimiter="\t")

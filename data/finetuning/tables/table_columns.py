@@ -174,8 +174,7 @@ def read_columns(path: str, options: ClassifierDataOptions) -> Columns:
 
 def is_json_lines(path: str) -> bool:
     """Whether a file holds a JSON object per line, by its name."""
-    stem = re.sub(r"\.(gz|xz)$", "", path.lower())
-    return stem.endswith((".jsonl", ".json"))
+    return table_files.unpacked_name(path)[0].endswith((".jsonl", ".json"))
 
 
 def object_names(path: str) -> tuple[str, list[str]]:

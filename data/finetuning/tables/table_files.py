@@ -47,6 +47,16 @@ def find_file(directory: str, *names: str) -> str | None:
     return None
 
 
+def unpacked_name(path: str) -> tuple[str, str]:
+    """A name in small letters without the ending of a packed file, and that.
+
+    >>> unpacked_name("A.CSV.GZ")
+    ('a.csv', '.gz')
+    """
+    stem, ending = os.path.splitext(path.lower())
+    return (stem, ending) if ending in COMPRESSED else (path.lower(), "")
+
+
 def exists(path: str) -> bool:
     """Whether a local or remote file is there."""
     if files.is_remote(path):
@@ -182,15 +192,15 @@ def hash_content(path: str) -> str | None:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """A file's bytes, unpacked by its ending."""
-    suffix = os.path.splitext(path)[1].lower()
+    _, packing = unpacked_name(path)
     try:
         with files.open_binary(path) as raw:
             stream = raw
-            if suffix in COMPRESSED:
+            if packing:
                 source = (
                     io.BytesIO(raw.read()) if files.is_remote(path) else raw
                 )
-                stream = COMPRESSED[suffix](source)
+                stream = COMPRESSED[packing](source)
             yield stream
     except (FileNotFoundError, IsADirectoryError) as e:
         raise UserError(f"{path} is not a file that can be read") from e

@@ -101,8 +101,9 @@ def test_what_is_no_dump_is_one_line(lines, message):
     assert "\n" not in str(caught.value)
 
 
-def test_packed_files_of_every_layout(tmp_path):
-    path = tmp_path / "novel.txt.bz2"
+@pytest.mark.parametrize("name", ["novel.txt.bz2", "NOVEL.TXT.BZ2"])
+def test_packed_files_of_every_layout(tmp_path, name):
+    path = tmp_path / name
     path.write_bytes(bz2.compress(b"It burned.\nTwice.\n"))
     out = tmp_path / "out.txt"
     options = ConvertOptions(str(path), str(out), "book")

@@ -59,6 +59,13 @@ def test_a_bad_line_is_named(tmp_path, read, text, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["t.xz", "T.XZ"])
+def test_a_packed_file_is_known_in_any_case(tmp_path, name):
+    """In capitals its bytes were said to be no UTF-8."""
+    (tmp_path / name).write_bytes(lzma.compress(b"1:a\n"))
+    assert [*lines.read(str(tmp_path / name), "f")] == [(1, "1:a")]
+
+
 def test_damaged_and_missing_files_are_named(tmp_path):
     path = tmp_path / "t.xz"
     path.write_bytes(lzma.compress(b"1:a\n" * 999)[:40])

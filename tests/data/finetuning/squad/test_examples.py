@@ -238,6 +238,10 @@ def test_the_name_itself_comes_first_and_its_ending_chooses(
     write_packed(tmp_path / "x.cards.gz", "cards")
     squad_examples.read_file(str(tmp_path / "x.cards"), False, BadRows())
     assert seen == [str(tmp_path / "x.cards.gz")]
+    write_packed(tmp_path / "x.gz", "capitals")
+    (tmp_path / "x.gz").rename(tmp_path / "X.CARDS.GZ")
+    squad_examples.read_file(str(tmp_path / "X.CARDS.GZ"), False, BadRows())
+    assert seen[1:] == [str(tmp_path / "X.CARDS.GZ")]
 
 
 def test_a_file_that_is_nowhere_says_what_was_tried(tmp_path):
