@@ -291,6 +291,7 @@ class _Server:
 
     async def _friendly(self, used: Version, request: Request) -> bytes:
         rows = await used.answer(request, alone=False)
+        _require_numbers(rows)
         return await self._write(rows, wire.answers, used.model.description)
 
     async def _embeddings(
@@ -316,11 +317,16 @@ class _Server:
         return await self._write(rows, clients.write_rerank, question)
 
 
-def _require_numbers(rows: list[dict], output: str) -> None:
-    """Refused: the model is damaged. Only TF-Serving's form has NaN."""
+def _require_numbers(rows: list[dict], *outputs: str) -> None:
+    """Refused: a damaged model's outputs, none given: all. NaN is no JSON.
+
+    TF-Serving's form alone has it.
+    """
     try:
         for row in rows:
-            limits.check_output(row[output], output)
+            for name in outputs or row:
+                if np.asarray(row[name]).dtype.kind == "f":
+                    limits.check_output(row[name], name)
     except UserError as e:
         raise Refused(500, str(e)) from e
 

@@ -3,6 +3,7 @@
 import json
 import logging
 
+import numpy as np
 import pytest
 
 fastapi = pytest.importorskip("fastapi")
@@ -46,6 +47,25 @@ def test_friendly_answers(client):
     ]
     bad = client.post("/answer", json={"instances": [3]})
     assert bad.status_code == 400 and "error" in bad.json()
+
+
+def test_answers_that_are_no_numbers_are_an_error_of_the_server(
+    client, monkeypatch
+):
+    """The label was the first one, its probability null."""
+
+    def damaged(self, inputs, *args, **kwargs):
+        outputs = sound(self, inputs, *args, **kwargs)
+        wrong = np.full_like(outputs["probabilities"], np.nan)
+        return outputs | {"probabilities": wrong}
+
+    sound = FakeModel.__call__
+    monkeypatch.setattr(FakeModel, "__call__", damaged)
+    answer = client.post("/answer", json={"instances": ["a"]})
+    assert answer.status_code == 500
+    assert "probabilities is not finite" in answer.json()["error"]
+    exact = client.post(PREDICT, json={"instances": [{"text": "a"}]})
+    assert exact.status_code == 200 and "NaN" in exact.text
 
 
 BAD_BODIES = {
