@@ -146,13 +146,17 @@ class PretrainingModel(TaskModel):
         """float32 [B, 2] from CLS.
 
         XLNet's ablation has 1 = B really follows A; BERT's and ALBERT's files
-        have 0 = follows, in order.
+        have 0 = follows, in order. Where CLS comes first nothing is dropped
+        between the pooler and the logits, as in the released code of both;
+        XLNet's, which has no such head, takes its classifier's dropout.
         """
         if self.pooler is None:
             raise ValueError(
                 "this model has no next-sentence head: build it with "
                 "`next_sentence=True`"
             )
+        spec = spec_of(self.config.model_type)
+        training = training and spec.capabilities.layout != "cls_first"
         pooled = self.pooler(
             sequence_output,
             input_mask=input_mask,

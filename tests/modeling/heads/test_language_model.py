@@ -199,3 +199,22 @@ def test_next_sentence_head():
     assert model.next_sentence_logits(hidden).shape == [4, 2]
     with pytest.raises(ValueError, match="next_sentence=True"):
         PretrainingModel(MODEL_CONFIG).next_sentence_logits(hidden)
+
+
+@pytest.mark.parametrize(
+    "model_type,dropped",
+    [("bert", False), ("albert", False), ("xlnet", True)],
+)
+def test_dropout_before_the_pair_logits(model_type, dropped):
+    """NSP and SOP of the released codes have none."""
+    sizes = dict(d_model=12, n_layer=1, n_head=3, d_inner=20, dropout=0.5)
+    if model_type == "xlnet":
+        sizes["d_head"] = 4
+    config = new_config(model_type, 29, sizes)
+    model = PretrainingModel(config, next_sentence=True)
+    hidden = model(tf.constant(IDS % 29)).sequence_output
+    still = model.next_sentence_logits(hidden)
+    seed = tf.constant([3, 5])
+    trained = model.next_sentence_logits(hidden, training=True, seed=seed)
+    same = bool(tf.reduce_all(trained == still))
+    assert same == (not dropped)
