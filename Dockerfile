@@ -3,7 +3,7 @@
 #   docker run xlnet-tf2 python run_classifier.py --help
 #   docker run -p 8501:8501 -v "$PWD/export:/model:ro" -v "$PWD/keys.txt:/keys.txt:ro" xlnet-tf2
 # The second form is the server (the default command); it needs an export at
-# /model and hashes of API keys at /keys.txt (docs/guides/serving.md).
+# /model and hashes of API keys at /keys.txt (docs/guides/serving/deploy.md).
 FROM python:3.11.14-slim-bookworm
 
 ENV PYTHONUNBUFFERED=1 TF_CPP_MIN_LOG_LEVEL=3 PIP_NO_CACHE_DIR=1

@@ -4,7 +4,7 @@
     python -m serving.predict --saved_model_dir=DIR --input_file=rows.jsonl \\
         --output_file=answers.jsonl
 
-docs/guides/serving.md says what is read and written.
+docs/guides/serving/shell.md says what is read and written.
 """
 
 import sys

@@ -198,9 +198,14 @@ class World:
         for name in names[1:]:
             shutil.copytree(folder / names[0], folder / name)
 
-    def _serving(self, folder):
+    def _export(self, folder):
         (folder / "DIR").unlink()
         self._tune(folder, "DIR", str(self._data), "run_classifier.py", "tsv")
+
+    def _shell(self, folder):
+        (folder / "DIR").unlink()
+        words = ("run_classifier.py", "tsv", "--do_export")
+        self._tune(folder, "DIR", str(self._data), *words)
         rows = [json.dumps({"text": text}) for text in ("the red river", "a")]
         (folder / "rows.jsonl").write_text("\n".join(rows) + "\n")
         for name in "AB":

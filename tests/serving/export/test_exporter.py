@@ -173,9 +173,11 @@ def test_every_head_reloads_in_a_process_without_our_code(
 
 def outputs_in_the_guide(head):
     """What the table of signatures says that a head gives."""
-    page = pathlib.Path(__file__).parents[3] / "docs/guides/serving.md"
-    table = page.read_text().split("### Signatures")[1]
-    (row,) = re.findall(rf"^\| {head} .*", table.split("###")[0], re.MULTILINE)
+    page = pathlib.Path(__file__).parents[3] / "docs/guides/serving/export.md"
+    table = page.read_text().split("## Signatures")[1]
+    (row,) = re.findall(
+        rf"^\| {head} .*", table.split("\n## ")[0], re.MULTILINE
+    )
     return re.findall(r"`([\w*]+)`", row.split("|")[3])
 
 

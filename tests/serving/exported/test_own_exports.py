@@ -333,7 +333,7 @@ def test_an_export_of_the_first_version_is_accepted(tmp_path):
     ],
 )
 def test_text_vectorizers_of_keras_are_refused(tmp_path, how, names):
-    """Harmless, and refused: `docs/guides/serving.md` says so."""
+    """Harmless, and refused: `docs/guides/serving/deploy.md` says so."""
     layer = tf_keras.layers.TextVectorization(vocabulary=["a", "b"], **how)
     model = tf_keras.Sequential([tf_keras.Input([1], dtype=tf.string), layer])
     model.save(str(tmp_path / "1"), save_format="tf")

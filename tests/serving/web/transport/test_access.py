@@ -230,7 +230,9 @@ def test_a_changed_file_is_read_while_the_server_runs(
 
 
 def docs_block(word: str) -> str:
-    text = (Path(__file__).parents[4] / "docs/guides/serving.md").read_text()
+    text = (
+        Path(__file__).parents[4] / "docs/guides/serving/deploy.md"
+    ).read_text()
     blocks = re.findall(r"(?:^    .*\n)+", text, re.M)
     (found,) = [b for b in blocks if word in b]
     return re.sub(r"^    ", "", found, flags=re.M)
