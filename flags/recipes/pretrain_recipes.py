@@ -46,7 +46,7 @@ _V2 = {
     "warmup_steps": 40_000,
 }
 
-# Found by search on two cores (docs/explanation/small_models.md). So small a model first
+# Found by search on two cores (docs/explanation/small_models/small_minutes.md). So small a model first
 # reaches the unigram plateau and stays there for a while; single tokens as
 # targets, more of them, and larger first weights end that sooner.
 _SMALL = {
@@ -79,13 +79,13 @@ RECIPES = {
             "init_output_bias": "unigram",
         },
         {},
-        "measured: docs/explanation/small_models.md",
+        "measured: docs/explanation/small_models/small_minutes.md",
     ),
     "small_hours": Recipe(
         COMMAND,
         _SMALL | {"n_layer": 4, "train_steps": 8000, "warmup_steps": 400},
         {},
-        "measured: docs/explanation/small_models.md",
+        "measured: docs/explanation/small_models/small_hours.md",
     ),
     # 0.04 is BERT's 0.02 at D 768, times the root of 768 / D, rounded up. The rate stays
     # at its peak until the last fifth.
@@ -104,7 +104,7 @@ RECIPES = {
             "decay_steps": 7200,
         },
         {},
-        "measured: docs/explanation/small_models.md",
+        "measured: docs/explanation/small_models/small_hours.md",
     ),
     "pretrain_large_v1": Recipe(COMMAND, _LARGE | _V1, _ASSUMED, "Table 7, v1"),
     # The second version gives no memory length.

@@ -34,7 +34,7 @@ def neighbour_distances(n_head: int, causal: bool = False) -> np.ndarray:
     1, -1, 2, -2, ...: the token before, the one after, and so on; `causal`
     has 1, 2, 3, .... The other heads have none: a model whose heads all begin
     with a neighbour predicts tokens better and classifies texts worse
-    (docs/explanation/small_models.md).
+    (docs/explanation/small_models/unigram_plateau.md).
     """
     count = np.arange((n_head + 1) // 2)
     if causal:

@@ -28,7 +28,7 @@ def held_out() -> tuple[list[int], dict[str, list[float]]]:
 
     Step 0 is left out: random weights are far above the rest.
     """
-    path = DOCS / "measured/tables/small_models.tsv"
+    path = DOCS / "measured/tables/small_hours.tsv"
     head, *rows = blocks.read_file(path)["an_hour"].rows
     kept = [(row[0].replace(",", ""), *row[1:]) for row in rows]
     kept = [row for row in kept if row[0].isdigit() and row[0] != "0"]

@@ -1,7 +1,7 @@
 """First weights of a pretraining that are not all drawn at random.
 
 With them a small model leaves the unigram plateau sooner
-(docs/explanation/small_models.md).
+(docs/explanation/small_models/unigram_plateau.md).
 """
 
 import itertools

@@ -269,7 +269,7 @@ def _plateau_line(options: RunOptions, unigram_entropy: float) -> str:
         return f"left the unigram plateau by step {step}"
     return (
         "the model is still on the unigram plateau: give it more --train_steps; "
-        "docs/explanation/small_models.md shows which settings leave it early"
+        "docs/explanation/small_models/unigram_plateau.md shows which settings leave it early"
     )
 
 

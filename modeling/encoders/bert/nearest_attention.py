@@ -1,7 +1,7 @@
 """First weights with which half of the heads attend to one of the nearest tokens.
 
 A model with them leaves the unigram plateau sooner
-(docs/explanation/small_models.md). Letters: N heads, H head size, D model, E
+(docs/explanation/small_models/unigram_plateau.md). Letters: N heads, H head size, D model, E
 embedding.
 
 Positions begin as sinusoids p_i (E/2 frequencies w). Queries take H/2 of them turned

@@ -183,7 +183,7 @@ def test_the_plateau_is_that_of_all_seeds_of_the_study():
             text += f" ± {statistics.stdev(numbers):.{digits}f}"
         return f"{text} ({len(numbers)})"
 
-    rows = table("small_models", "plateau")
+    rows = table("unigram_plateau", "plateau")
     assert len(rows) == len({key for key, _ in found}) >= 12
     for key, *_, step, left, gain in rows:
         assert step == spread(found[key, "step"], 0), key
