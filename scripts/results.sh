@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of docs/explanation/results.md: pretrains a small model on novels, WikiText and
+# The table of docs/explanation/results/ten_tasks.md: pretrains a small model on novels, WikiText and
 # the training texts of the tasks without their labels, then tunes ten tasks
 # from its weights and from random ones, with few labels and with all.
 #   DATA=folder OUT=folder bash scripts/results.sh

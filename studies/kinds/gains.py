@@ -2,7 +2,7 @@
 
 Its rows are what tasks start from. A gain over the reference row counts where it
 is larger than two standard errors. Tasks with three numbers of labels or more
-have curves. docs/explanation/results.md has such tables.
+have curves. docs/explanation/results/ten_tasks.md has such tables.
 """
 
 import dataclasses

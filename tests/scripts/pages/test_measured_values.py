@@ -59,7 +59,7 @@ def shown(numbers):
 )
 def test_results_are_means_of_their_values(results, name, labels):
     """Pretrained of the second run; random weights of the first that has it."""
-    rows = table("results", name)
+    rows = table("ten_tasks", name)
     assert len(rows) >= 10
     for row in rows:
         count = "all" if labels is None else row[labels].replace(",", "")
@@ -86,7 +86,7 @@ SETS = ("trec", "ag", "sst-2", "imdb", "sts-b", "cola")
 
 def test_five_seeds_are_means_of_their_values(five_seeds):
     """At the rate that is best for the start."""
-    rows = table("results", "five_seeds")
+    rows = table("ten_tasks", "five_seeds")
     for row, task in zip(rows, SETS, strict=True):
         assert row[0].lower().split()[0] == task
         rates = (row[1].split(", ") * 2)[:2]
@@ -106,7 +106,7 @@ def test_five_seeds_are_means_of_their_values(five_seeds):
 
 
 def test_rates_of_starts_are_means_of_their_values(five_seeds):
-    rows = table("results", "start_rates")
+    rows = table("ten_tasks", "start_rates")
     searched = [
         (task, start)
         for task in SETS
@@ -124,7 +124,7 @@ def test_tunings_are_means_of_their_values():
     for row in values("results_tunings.tsv"):
         key = row["task"], row["tuning"], row["start"]
         found[key][row["seed"]] = 100 * float(row["value"])
-    rows = table("results", "tunings")
+    rows = table("ten_tasks", "tunings")
     assert len(rows) * 2 == len(found)
     for row in rows:
         pretrained, random = (
@@ -138,7 +138,7 @@ def test_tunings_are_means_of_their_values():
 
 
 def test_few_labels_are_means_of_their_values(five_seeds):
-    rows = table("results", "five_seeds_few")
+    rows = table("ten_tasks", "five_seeds_few")
     assert len(rows) == 2 * 3
     for k, row in enumerate(rows):
         task, start = SETS[k // 2], STARTS[k % 2]
@@ -163,7 +163,7 @@ def test_released_weights_are_means_of_their_values(results):
         lines = [line for line in f if not line.startswith("#")]
     for row in csv.DictReader(lines, delimiter="\t"):
         seeds[row["task"], row["labels"]].append(100 * float(row["value"]))
-    rows = table("results", "released")
+    rows = table("released_bert", "released")
     assert len(rows) == len(seeds) == 8
     for task, _, labels, released, ours in rows:
         assert released == shown(seeds[task, labels]), (task, labels)
