@@ -1,4 +1,4 @@
-"""What several runs of one thing came to."""
+"""What runs of one thing came to."""
 
 import math
 import statistics
@@ -19,6 +19,15 @@ def describe(values: Sequence[float]) -> dict[str, float]:
         "least": min(values),
         "most": max(values),
     }
+
+
+def perplexity(nats: float) -> float:
+    """exp of a mean loss per token, at most exp(700): JSON has no infinity.
+
+    >>> perplexity(0.0)
+    1.0
+    """
+    return math.exp(min(nats, 700.0))
 
 
 def gain(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:

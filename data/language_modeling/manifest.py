@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from common import summary
 from common.errors import UserError
 from data.language_modeling.options import SPLITS
 from data.records.manifest import FILE_NAME, Manifest, RecordFile
@@ -56,7 +57,7 @@ class SplitCounts:
         total = nats * counted
 
         def perplexity(count: int) -> float:
-            return math.exp(min(total / count, 700.0)) if count else math.nan
+            return summary.perplexity(total / count) if count else math.nan
 
         def bits(count: int) -> float:
             return total / count / math.log(2) if count else math.nan

@@ -1,10 +1,9 @@
 """Lines of a file with their log-probabilities, an object for each."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from common import encodings, files
+from common import encodings, files, summary
 from common.errors import UserError
 from data.text.lm_vocabulary import Vocabulary
 from data.text.units import UnknownSymbolError
@@ -71,8 +70,5 @@ def score_lines(
 
 
 def perplexity(log_prob: float, count: int) -> float | None:
-    """Of `count` tokens with a sum of log-probabilities; None = no token.
-
-    At most exp(700): JSON has no infinity.
-    """
-    return math.exp(min(-log_prob / count, 700.0)) if count else None
+    """Of `count` tokens with a sum of log-probabilities; None = no token."""
+    return summary.perplexity(-log_prob / count) if count else None

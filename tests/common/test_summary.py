@@ -25,6 +25,12 @@ def test_a_gains_standard_error_by_hand():
     assert summary.gain(theirs, ours) == (-3.0, error)
 
 
+def test_a_perplexity_is_finite_whatever_the_loss():
+    assert summary.perplexity(math.log(7.0)) == pytest.approx(7.0)
+    assert summary.perplexity(1e4) == math.exp(700.0)
+    assert math.isnan(summary.perplexity(math.nan))
+
+
 @pytest.mark.parametrize(
     "difference,error,verdict",
     [

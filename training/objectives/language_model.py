@@ -1,10 +1,9 @@
 """What language models have in common, whatever they predict from what."""
 
-import math
-
 import tensorflow as tf
 import tf_keras
 
+from common import summary
 from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.encoders.contract import EncoderConfig
@@ -40,7 +39,7 @@ class LanguageModelObjective(Objective):
 
     def derived_metrics(self, means):
         """Perplexity, exp(loss) without overflow."""
-        return {self.perplexity: math.exp(min(means["lm_loss"], 700.0))}
+        return {self.perplexity: summary.perplexity(means["lm_loss"])}
 
     def num_targets(self, element_spec):
         """P."""

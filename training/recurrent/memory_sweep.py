@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from common import figures, files, locks
+from common import figures, files, locks, summary
 from common.errors import UserError
 from modeling.checkpoints.restore import Source, content_digest
 from training import loop
@@ -202,7 +202,7 @@ def _measure(request: TrainRequest, segment: int, source: Source) -> Point:
         clamp_len=config.clamp_len,
         same_length=config.same_length,
         nats=nats,
-        perplexity=math.exp(min(nats, 700.0)),
+        perplexity=summary.perplexity(nats),
         seconds_per_token=result.step_seconds / tokens,
         predicted=predicted,
     )
