@@ -35,7 +35,7 @@ from common import checks, encodings, files
 from common.contract.symbols import EOP
 from common.errors import UserError
 from data.corpus import documents as corpus
-from data.corpus import wikipedia
+from data.corpus import next_step, wikipedia
 from data.corpus.documents import CorpusError
 from data.corpus.options import ConvertOptions
 from data.corpus.sentences import join_lines, sentences
@@ -268,6 +268,7 @@ def main() -> None:
     options = flag_values.build(ConvertOptions)
     count = convert(options)
     print(f"{options.output_file}: {count} documents")
+    print(next_step.vocabulary(options.output_file))
 
 
 if __name__ == "__main__":

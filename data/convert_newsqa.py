@@ -12,7 +12,7 @@ both sets: `--train_file=train-v2.0.json,newsqa-train.json` (XLNet, section 3.3)
 """
 
 import json
-import shlex
+import os
 from collections import Counter
 
 from absl import flags
@@ -20,6 +20,7 @@ from absl import flags
 from common import encodings, files
 from common.checks import plain_name
 from common.errors import UserError
+from common.process import next_command
 from data.finetuning.examples import BadRows
 from data.finetuning.tables.table_files import read_json
 from flags import app
@@ -134,8 +135,15 @@ def main() -> None:
         f"{counts['no answer']} without, {counts['bad']} bad questions (as "
         f"without), {counts['left out']} left out"
     )
-    files_said = shlex.quote(f"--train_file=SQUAD.json,{FLAGS.output}")
-    print(f"next: python run_squad.py {files_said}")
+    folder = os.path.splitext(FLAGS.output)[0]
+    print("TRAIN.json and DEV.json are SQuAD's, PRETRAINED is a model's folder")
+    print(
+        next_command.line(
+            *("run_squad.py", f"--train_file=TRAIN.json,{FLAGS.output}"),
+            *("--predict_file=DEV.json", "--init_checkpoint=PRETRAINED"),
+            *(f"--model_dir={folder}_model", "--do_train", "--do_eval"),
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ docs/guides/pretraining.md says what to do with the file.
 """
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator
 
 from absl import flags
 
 from common import files
 from common.errors import UserError
+from common.process import next_command
 from data.corpus.options import check_text_name
 from data.corpus.sentences import sentences
 from data.finetuning.classifier import sets
@@ -82,15 +82,14 @@ def main() -> None:
         f"{FLAGS.output_file}: {counts['documents']} documents, "
         f"{counts['sentences']} sentences, {counts['words']} words"
     )
-    command = [
-        *("python", "-m", "data.create_pretraining_data"),
-        f"--input_glob={FLAGS.output_file}",
-        "--spiece_model_file=PRETRAINED/spiece.model",
-        f"--output_dir={os.path.splitext(FLAGS.output_file)[0]}_records",
-    ]
+    print("PRETRAINED is the folder of the model that goes on")
     print(
-        "PRETRAINED is the folder of the model that goes on\n"
-        f"next: {shlex.join(command)}"
+        next_command.line(
+            *("-m", "data.create_pretraining_data"),
+            f"--input_glob={FLAGS.output_file}",
+            "--spiece_model_file=PRETRAINED/spiece.model",
+            f"--output_dir={os.path.splitext(FLAGS.output_file)[0]}_records",
+        )
     )
 
 

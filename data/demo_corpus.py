@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from common import files, locks
 from common.errors import UserError
-from data.corpus import docstrings
+from data.corpus import docstrings, next_step
 from data.corpus.options import DemoCorpusOptions
 from data.corpus.registry import large_corpus
 from flags import app, flag_values
@@ -50,6 +50,7 @@ STANDARD_LIBRARY = (
     "warnings wsgiref xml zipfile"
 ).split()
 SUMMARY = "corpus.json"
+SMALL_VOCABULARY = 8000  # pieces, as in scripts/quickstart.sh
 DEV_PERCENT = 15
 MIN_EXAMPLE_WORDS = 8
 MAX_EXAMPLE_WORDS = 60
@@ -264,6 +265,9 @@ def main() -> None:
             f"{os.path.join(options.output_dir, name)}: "
             f"{about['bytes'] / 1e6:.2f} MB, {about['lines']} lines"
         )
+    text = os.path.join(options.output_dir, "pretrain.txt")
+    small = SMALL_VOCABULARY if options.size == "small" else None
+    print(next_step.vocabulary(text, size=small))
 
 
 if __name__ == "__main__":

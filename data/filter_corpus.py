@@ -8,7 +8,7 @@ counts and shows examples. The file appears when it is whole, with a report
 beside it. See docs/guides/corpora.md.
 """
 
-from data.corpus import document_filter
+from data.corpus import document_filter, documents, next_step
 from data.corpus.options import FilterOptions
 from flags import app, flag_values
 
@@ -20,9 +20,10 @@ def main() -> None:
     for line in report.lines(examples=options.dry_run):
         print(line)
     if not options.dry_run:
-        print(
-            f"{options.output_file} and {options.output_file}{document_filter.REPORT}"
-        )
+        output = options.output_file
+        print(f"{output} and {output}{document_filter.REPORT}")
+        field = options.text_field if documents.is_jsonl(output) else "text"
+        print(next_step.vocabulary(output, field))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 import re
-import shlex
 import tempfile
 import unicodedata
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tqdm import tqdm
 from common import files
 from common.contract import symbols
 from common.errors import UserError
+from common.process import next_command
 from common.vocabularies import text_settings, vocabulary_field
 from common.vocabularies.spiece_messages import messages
 from data.corpus import corpus_plan, vocabulary_progress
@@ -325,16 +325,15 @@ def main() -> None:
     print(
         f"{options.model_prefix}.model: {summary['vocab_size']} "
         f"{summary['model_type']} pieces from {summary['sentences']} "
-        f"sentences; text: {options.text}, recorded in the file\n"
-        "next: "
-        + shlex.join(
-            [
-                *("python", "-m", "data.create_pretraining_data"),
-                f"--input_glob={options.input_glob}",
-                f"--spiece_model_file={options.model_prefix}.model",
-                f"--output_dir={records}",
-                *([field] if options.text_field != "text" else []),
-            ]
+        f"sentences; text: {options.text}, recorded in the file"
+    )
+    print(
+        next_command.line(
+            *("-m", "data.create_pretraining_data"),
+            f"--input_glob={options.input_glob}",
+            f"--spiece_model_file={options.model_prefix}.model",
+            f"--output_dir={records}",
+            *([field] if options.text_field != "text" else []),
         )
     )
 

@@ -7,11 +7,10 @@ manifest.json      written last; the reader wants nothing else
 """
 
 import os
-import shlex
 
 from common import files, locks
 from common.errors import UserError
-from common.process import workers
+from common.process import next_command, workers
 from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
 from data.records import build_plan
@@ -35,12 +34,12 @@ def summary(manifest: Manifest, command: str, sizes: dict, smaller: str) -> str:
     """
     folder = manifest.data_dir
     model = os.path.join(os.path.dirname(folder.rstrip("/")), "model")
-    words = ["python", command, f"--data_dir={folder}", f"--model_dir={model}"]
+    words = (command, f"--data_dir={folder}", f"--model_dir={model}")
     return (
         f"{folder}: {len(manifest.files)} record files\n"
         f"the next command trains {sizes['n_layer']} layers of "
         f"{sizes['d_model']}: {smaller} train smaller models\n"
-        f"next: {shlex.join(words)}"
+        f"{next_command.line(*words)}"
     )
 
 

@@ -42,7 +42,7 @@ def test_command(tmp_path):
     (tmp_path / "a.txt").write_text("\ufeffOne line\nmore. Two.\n\nThree.\n")
     (tmp_path / "b.txt").write_text("Four.\n")
     out = tmp_path / "out.txt"
-    subprocess.run(
+    done = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -53,8 +53,15 @@ def test_command(tmp_path):
             "--paragraphs",
         ],
         cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=True,
     )
+    assert done.stdout.splitlines() == [
+        f"{out}: 2 documents",
+        f"next: python -m data.train_sentencepiece --input_glob={out} "
+        f"--model_prefix={tmp_path}/spiece",
+    ]
     assert out.read_text() == (
         "One line more.\nTwo. <eop>\nThree. <eop>\n\nFour. <eop>\n\n"
     )

@@ -8,12 +8,14 @@ import sys
 import numpy as np
 import pytest
 
+import run_squad
 from common.errors import UserError
 from data import convert_newsqa
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples, windows
 from tests.conftest import ROOT
+from tests.flags.fresh_flags import parsed
 
 TEXT = "NEW DELHI, India (CNN) -- The naïve café\nopened in 1998.\n\nIt closed."
 
@@ -83,9 +85,12 @@ def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
         command, cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "2 questions with an answer, 1 without, 1 bad" in done.stdout
-    _, _, program, files = shlex.split(done.stdout.split("next")[1])
+    _, _, program, *said = shlex.split(done.stdout.split("next")[1])
     assert program == "run_squad.py"
-    assert files == f"--train_file=SQUAD.json,{output}"
+    assert said[0] == f"--train_file=TRAIN.json,{output}"
+    with parsed(run_squad.COMMAND.define, *said):
+        fields = run_squad.COMMAND.read()
+    assert fields["options"].do_train and fields["data"].predict_file
     ours = examples.read_squad(str(output), True, BadRows())
     squad = examples.read_squad(
         str(golden / "squad" / "train.json"), True, BadRows()

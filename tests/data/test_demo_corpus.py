@@ -90,6 +90,22 @@ def test_finished_corpus_is_kept_repaired_or_refused(corpus, capsys):
     assert demo_corpus.finished(options) is None
 
 
+@pytest.mark.parametrize(
+    "size, more", [("small", " --vocab_size=8000"), ("large", "")]
+)
+def test_the_last_line_learns_a_vocabulary(monkeypatch, capsys, size, more):
+    options = DemoCorpusOptions("my out", size=size)
+    monkeypatch.setattr(demo_corpus.flag_values, "build", lambda _: options)
+    monkeypatch.setattr(demo_corpus, "write_corpus", lambda _: {"files": {}})
+    monkeypatch.setattr(demo_corpus.large_corpus, "lines", lambda _: [])
+    demo_corpus.main()
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "next: python -m data.train_sentencepiece "
+        "'--input_glob=my out/pretrain.txt' '--model_prefix=my out/spiece'"
+        f"{more}"
+    )
+
+
 def test_a_row_that_names_its_package_is_left_out():
     long = "Computes something useful for everyone who reads all of this."
     assert demo_corpus.example_text([long]) == long

@@ -5,8 +5,35 @@ import sys
 
 import pytest
 
+from data import filter_corpus
+from data.corpus.options import FilterOptions
 from tests.conftest import ROOT
 from tests.data.corpus.toy_texts import corpus_with_every_reason, write
+
+
+@pytest.mark.parametrize(
+    "name, field", [("a.txt", ""), ("a.jsonl", " --text_field=body")]
+)
+def test_the_last_line_learns_a_vocabulary(
+    tmp_path, monkeypatch, capsys, name, field
+):
+    source, out = tmp_path / "in.jsonl", tmp_path / name
+    source.write_text('{"body": "A short text. Another."}\n')
+    options = FilterOptions(
+        str(source),
+        output_file=str(out),
+        text_field="body",
+        min_characters=1,
+        languages=(),
+    )
+    monkeypatch.setattr(filter_corpus.flag_values, "build", lambda _: options)
+    filter_corpus.main()
+    *_, written, line = capsys.readouterr().out.splitlines()
+    assert written.startswith(f"{out} and {out}.")
+    assert line == (
+        f"next: python -m data.train_sentencepiece --input_glob={out} "
+        f"--model_prefix={tmp_path}/spiece{field}"
+    )
 
 
 @pytest.mark.long

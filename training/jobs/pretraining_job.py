@@ -1,12 +1,12 @@
 """What the commands that train language models share."""
 
 import os
-import shlex
 import time
 
 from common.contract import symbols
 from common.contract.task_spec import SPIECE_NAME
 from common.errors import UserError
+from common.process import next_command
 from common.vocabularies import (
     released_vocabulary,
     unigram_rules,
@@ -280,7 +280,7 @@ def _say_next(request: loop.TrainRequest) -> None:
     length = (request.must_match or {}).get("seq_len", 128)
     width = request.objective.config.d_model
     command = [
-        *("python", "run_classifier.py", "--task_name=tsv"),
+        *("run_classifier.py", "--task_name=tsv"),
         f"--data_dir={folder}-task",
         f"--init_checkpoint={options.model_dir}",
         f"--spiece_model_file={os.path.join(options.model_dir, SPIECE_NAME)}",
@@ -291,5 +291,5 @@ def _say_next(request: loop.TrainRequest) -> None:
     ]
     request.say(
         f"with train.tsv and dev.tsv (a header, text, label) in {folder}-task\n"
-        f"next: {shlex.join(command)}"
+        f"{next_command.line(*command)}"
     )
