@@ -9,7 +9,7 @@ from data.finetuning.ranking.options import RankingDataOptions
 from flags import flag_values
 from flags.tasks import finetune_flags
 from training.finetuning.options import FinetuneOptions
-from training.finetuning.ranking.options import RankerOptions
+from training.finetuning.ranking.options import ENCODER, RankerOptions
 from training.run_options import OptimizerOptions
 
 FLAGS = flags.FLAGS
@@ -26,6 +26,8 @@ _UNUSED = (
     "predict_batch_size",
 )
 
+# Of what finds the candidates.
+_OF_BM25 = ("retriever", "bm25_k1", "bm25_b")
 # Flags that only some rankers read.
 _OF_RANKERS = {
     ("knrm",): (
@@ -48,12 +50,15 @@ _OF_RANKERS = {
         *(s.flag or name for name, s in settings_of(OptimizerOptions).items()),
     ),
 }
+# Flags that only some vectors follow.
+_OF_VECTORS = {(ENCODER,): ("layer", "embed_batch_size")}
 
 
 def define() -> None:
     """Registers the flags."""
-    flag_values.often |= {"collection", "data_dir"}
     finetune_flags.define(max_seq_length=512)
+    flag_values.often |= {"collection", "data_dir"}
+    flag_values.often -= {"do_predict", *_UNUSED}
     FLAGS.set_default("do_train", True)
     FLAGS.set_default("do_eval", True)
     flags.DEFINE_enum(
@@ -77,11 +82,9 @@ def from_flags() -> tuple[
     if unused:
         raise UserError(f"--{unused[0]} has no meaning here: leave it out")
     flag_values.check_followed("ranker", FLAGS.ranker, _OF_RANKERS)
-    if FLAGS["folds"].present and FLAGS.folds_file:
-        raise UserError(
-            f"--folds beside --folds_file={FLAGS.folds_file}, which has the "
-            "queries of each fold: leave --folds out"
-        )
+    if FLAGS.ranker in ("cosine", "knrm"):
+        flag_values.check_followed("vectors", FLAGS.vectors, _OF_VECTORS)
+    _check_files()
     named = {}
     if FLAGS.collection and FLAGS.dataset:
         raise UserError("--collection and --dataset: give one of them")
@@ -100,3 +103,21 @@ def from_flags() -> tuple[
         RankerOptions, segment_recurrence=FLAGS.segment_recurrence
     )
     return data, ranker, finetune, FLAGS.max_seq_length
+
+
+def _check_files() -> None:
+    """Raises UserError: a file that is given says what a flag says, too."""
+    bm25 = _OF_BM25 if FLAGS.stopwords else (*_OF_BM25, "stop_words")
+    forms = [f"{part}_format" for part in ("topics", "documents", "qrels")]
+    for file, what, names in (
+        ("folds_file", "the queries of each fold", ["folds"]),
+        # The ranker bm25 scores them again.
+        ("run_file", "candidates", bm25 if FLAGS.ranker != "bm25" else ()),
+        ("dataset", "forms of its own", forms),
+    ):
+        given = [name for name in names if FLAGS[name].present]
+        if FLAGS[file].value and given:
+            raise UserError(
+                f"--{given[0]} beside --{file}={FLAGS[file].value}, which has "
+                f"{what}: leave --{given[0]} out"
+            )

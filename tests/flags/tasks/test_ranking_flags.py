@@ -3,6 +3,7 @@
 import pytest
 
 from common.errors import UserError
+from flags import flag_values
 from flags.tasks import ranking_flags
 from tests.flags.fresh_flags import parsed
 
@@ -86,13 +87,40 @@ def test_what_does_not_fit_is_one_line(arguments, message):
         ),
         (
             ["--folds=4", "--folds_file=f.json"],
-            "--folds beside --folds_file=f.json",
+            "--folds beside --folds_file=f.json, which has the queries of",
+        ),
+        (
+            ["--run_file=r", "--bm25_k1=1"],
+            "--bm25_k1 beside --run_file=r, which has candidates: leave --bm",
+        ),
+        (["--run_file=r", "--stop_words="], "--stop_words beside --run_file"),
+        (
+            ["--vectors=random", "--layer=1"],
+            "--layer is of --vectors=encoder, found random: leave it out",
         ),
     ],
 )
 def test_a_flag_of_another_ranker_is_refused(folder, arguments, message):
     with pytest.raises(UserError, match=message):
         read("--collection=cranfield", f"--data_dir={folder}", *arguments)
+
+
+def test_a_form_of_a_file_beside_a_dataset_is_refused():
+    with pytest.raises(UserError, match="--qrels_format beside --dataset=x/y"):
+        read("--dataset=x/y", "--qrels_format=beir")
+
+
+@pytest.mark.parametrize("flag", ["--ranker=bm25", "--stopwords"])
+def test_candidates_that_are_read_again_follow_their_flags(folder, flag):
+    named = ("--collection=cranfield", f"--data_dir={folder}", "--run_file=r")
+    data, *_ = read(*named, flag, "--stop_words=mine")
+    assert (data.run_file, data.stop_words) == ("r", "mine")
+
+
+def test_help_leaves_out_what_the_command_refuses():
+    with parsed(ranking_flags.define, "--model_dir=m"):
+        shown = set(flag_values.often)
+    assert shown >= {"ranker", "do_export"} and "do_predict" not in shown
 
 
 def test_flags_of_the_ranker_are_read(folder):
