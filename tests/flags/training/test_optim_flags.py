@@ -35,3 +35,28 @@ def test_a_flag_that_the_schedule_ignores_is_refused(flag, method):
     with parsed(define, flag, f"--decay_method={method}"):
         with pytest.raises(UserError, match=f", found {method}: leave it"):
             optim_flags.from_flags()
+
+
+@pytest.mark.parametrize("flag", ["decay_shape=1-sqrt", "min_lr_ratio=0.1"])
+def test_a_rate_that_would_never_fall_is_refused(flag):
+    """Unless that is said; the recipe of ModernBERT's first phase says it."""
+    with parsed(define, "--decay_method=wsd"):
+        with pytest.raises(UserError, match="method=wsd: .* last --decay_st"):
+            optim_flags.from_flags()
+    with parsed(define, "--decay_method=wsd", "--decay_steps=0"):
+        assert optim_flags.from_flags().decay_method == "wsd"
+    with parsed(define, f"--{flag}"):
+        optim_flags.FLAGS.set_default("decay_method", "wsd")
+        with pytest.raises(UserError, match=f"--{flag}: the rate of wsd"):
+            optim_flags.from_flags()
+        optim_flags.FLAGS.set_default("decay_steps", 3)
+        assert optim_flags.from_flags().decay_steps == 3
+
+
+def test_a_style_of_layers_that_learn_alike_is_refused():
+    style = "--lr_layer_decay_style=gradient"
+    with parsed(define, style, "--lr_layer_decay_rate=0.5"):
+        assert optim_flags.from_flags().lr_layer_decay_style == "gradient"
+    with parsed(define, style):
+        with pytest.raises(UserError, match="below 1, found 1: give both"):
+            optim_flags.from_flags()
