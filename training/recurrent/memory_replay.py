@@ -10,6 +10,7 @@ import functools
 
 import tensorflow as tf
 
+from common.errors import UserError
 from training.objectives.contract import Memory
 from training.recurrent.memory_state import reset_rows
 from training.run_options import RunOptions
@@ -21,9 +22,15 @@ from training.step.train_step import fold_micro_batch, fold_seed
 def remake(
     learner: Learner, options: RunOptions, input_fn, step: int
 ) -> list[str]:
-    """The memory of a restored run that has not read one; notes on it."""
+    """The memory of a restored run that has not read one; notes on it.
+
+    Raises UserError: a setting of the memory is given to a model without one.
+    """
     how = options.memory_checkpoint
-    if not learner.memory or not step:
+    if not learner.memory:
+        _check_unused(options)
+        return []
+    if not step:
         return []
     more = "the run continues, but not bit for bit as before"
     if how == "none" or options.reset_memory:
@@ -35,6 +42,16 @@ def remake(
         f"note: the memory was rebuilt from the {count} steps before "
         f"step {step + 1}, with the weights of now: {more}"
     ]
+
+
+def _check_unused(options: RunOptions) -> None:
+    for name in ("reset_memory", "memory_checkpoint"):
+        value = getattr(options, name)
+        if value != getattr(RunOptions, name):
+            raise UserError(
+                f"--{name}: wanted a model with recurrent memory, found one "
+                "without: leave it out, or give a new model --mem_len"
+            )
 
 
 def replay(learner: Learner, input_fn, seed: int, step: int) -> int:

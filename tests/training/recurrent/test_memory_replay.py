@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.errors import UserError
 from tests.helpers.runs import toy
 from training.recurrent.memory_replay import remake, replay, segments_needed
 from training.run_options import OptimizerOptions
@@ -28,6 +29,17 @@ def test_a_memory_that_is_emptied_is_noted(tmp_path):
     for how in ({"reset_memory": True}, {"memory_checkpoint": "none"}):
         (line,) = notes(**how)
         assert line.startswith("note: the memory starts empty")
+
+
+@pytest.mark.parametrize(
+    "how", [{"reset_memory": True}, {"memory_checkpoint": "recompute"}]
+)
+def test_settings_of_a_memory_that_is_not_there_are_refused(tmp_path, how):
+    learner = types.SimpleNamespace(memory=None)
+    options = toy.run_options(tmp_path)
+    assert remake(learner, options, toy.input_fn, STEPS) == []
+    with pytest.raises(UserError, match=f"--{[*how][0]}: wanted a model with"):
+        remake(learner, options.replace(**how), toy.input_fn, 0)
 
 
 @pytest.mark.long
