@@ -26,10 +26,10 @@ FILE_NAME = "plateau.json"
 def measured(model_dir: str, unigram_entropy: float) -> dict[str, float]:
     """The numbers of the file; `unigram_entropy` in nats per target."""
     names, rows = loss_log.read(model_dir)
-    column = names.index("lm_loss" if "lm_loss" in names else "loss")
+    _, losses = loss_log.of_targets(names, rows)
     step = loss_log.plateau_end(model_dir, unigram_entropy)
     steps = int(rows[-1, 0])
-    last = rows[-loss_log.PLATEAU_STEPS :, 1 + column].mean()
+    last = losses[-loss_log.PLATEAU_STEPS :].mean()
     return {
         "step": step or steps,
         "share": (step or steps) / steps,

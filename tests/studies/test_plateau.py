@@ -30,6 +30,14 @@ def test_the_numbers_of_a_run(tmp_path):
     }
 
 
+def test_steps_without_a_target_are_no_gain(tmp_path):
+    losses = np.full([60, 1], 6.25)
+    losses[40::2] = 0.0
+    LossLog(str(tmp_path), 0).append(1, ["loss"], losses)
+    found = plateau.measured(str(tmp_path), 6.5)
+    assert found == {"step": 60, "share": 1.0, "left": 0, "gain": 0.25}
+
+
 def test_its_help_waits_for_no_tensorflow():
     code = "import sys, studies.plateau; print('tensorflow' in sys.modules)"
     done = subprocess.run(

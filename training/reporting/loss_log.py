@@ -94,19 +94,28 @@ def read(model_dir: str) -> tuple[list[str], np.ndarray]:
 def plateau_end(model_dir: str, unigram_entropy: float) -> int | None:
     """The step at which a run has left the unigram plateau, None before it.
 
-    Losses and entropy are in nats per target: `lm_loss` where pairs of
-    sentences have a loss, too. Steps without a target, whose loss is 0, are
-    left out.
+    The entropy is in nats per target.
     """
-    names, rows = read(model_dir)
-    column = names.index("lm_loss" if "lm_loss" in names else "loss")
-    rows = rows[rows[:, 1 + column] != 0]
-    if len(rows) < PLATEAU_STEPS:
+    steps, losses = of_targets(*read(model_dir))
+    if len(steps) < PLATEAU_STEPS:
         return None
     window = np.full(PLATEAU_STEPS, 1 / PLATEAU_STEPS)
-    means = np.convolve(rows[:, 1 + column], window, "valid")
+    means = np.convolve(losses, window, "valid")
     below = np.flatnonzero(means < unigram_entropy - PLATEAU_MARGIN)
-    return int(rows[below[0] + PLATEAU_STEPS - 1, 0]) if below.size else None
+    return int(steps[below[0] + PLATEAU_STEPS - 1]) if below.size else None
+
+
+def of_targets(
+    names: list[str], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(steps [n], their losses in nats per target [n]) of what `read` gives.
+
+    `lm_loss` where pairs of sentences have a loss, too. Steps without a target,
+    whose loss is 0, are left out.
+    """
+    column = names.index("lm_loss" if "lm_loss" in names else "loss")
+    losses = rows[:, 1 + column]
+    return rows[losses != 0, 0], losses[losses != 0]
 
 
 def _lines_up_to(path: str, step: int) -> list[str]:
