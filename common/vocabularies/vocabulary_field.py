@@ -11,6 +11,7 @@ before it, so that a damaged file is known as one without any other file.
 import hashlib
 import json
 
+from common.contract import protobuf
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 
@@ -29,7 +30,7 @@ def embed(content: bytes, settings: TextSettings) -> bytes:
     }
     text = json.dumps(record, sort_keys=True).encode()
     payload = _BEGIN + text + _END
-    return content + _varint(_FIELD << 3 | 2) + _varint(len(payload)) + payload
+    return content + protobuf.field(_FIELD, payload)
 
 
 def embedded(content: bytes, path: str) -> TextSettings | None:
@@ -59,17 +60,8 @@ def embedded(content: bytes, path: str) -> TextSettings | None:
 def _header(content: bytes) -> bytes:
     """Tag and length of the field that begins at the last `_BEGIN`."""
     size = len(content) - content.rindex(_BEGIN)
-    return _varint(_FIELD << 3 | 2) + _varint(size)
+    return protobuf.header(_FIELD, size)
 
 
 def _checksum(body: bytes, settings: TextSettings) -> str:
     return hashlib.sha256(body + settings.sha256.encode()).hexdigest()
-
-
-def _varint(number: int) -> bytes:
-    """Protocol buffers' variable-length integer."""
-    groups = []
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*groups, number])

@@ -14,23 +14,11 @@ from typing import IO
 
 import numpy as np
 
+from common.contract.protobuf import field
 from common.errors import UserError
 
 HEADER = 12  # length and its masked CRC
 FOOTER = 4  # masked CRC of the data
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +69,12 @@ class RecordFormat:
         body, self._places = b"", {}
         for feature in self.features:
             zeros = bytes(feature.size)
-            value = _field(1, _field(1, zeros))  # Feature.bytes_list.value
-            entry = _field(1, feature.name.encode()) + _field(2, value)
-            body += _field(1, entry)
+            value = field(1, field(1, zeros))  # Feature.bytes_list.value
+            entry = field(1, feature.name.encode()) + field(2, value)
+            body += field(1, entry)
             # The bytes are the end of their entry.
             self._places[feature.name] = len(body) - feature.size
-        example = _field(1, body)
+        example = field(1, body)
         shift = len(example) - len(body)
         self._places = {k: v + shift for k, v in self._places.items()}
         self.data_size = len(example)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from common.contract.protobuf import field
+
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 # Field numbers of tensorflow_serving/apis/{prediction_log,predict,model}.proto.
@@ -25,14 +27,14 @@ def prediction_log(
     model_name: str, signature_name: str, inputs: Mapping[str, np.ndarray]
 ) -> bytes:
     """A serialized PredictionLog with one PredictRequest."""
-    spec = _field(_MODEL_SPEC_NAME, model_name.encode())
-    spec += _field(_MODEL_SPEC_SIGNATURE, signature_name.encode())
-    request = _field(_REQUEST_MODEL_SPEC, spec)
+    spec = field(_MODEL_SPEC_NAME, model_name.encode())
+    spec += field(_MODEL_SPEC_SIGNATURE, signature_name.encode())
+    request = field(_REQUEST_MODEL_SPEC, spec)
     for name, value in sorted(inputs.items()):
         tensor = tf.make_tensor_proto(value).SerializeToString()
-        entry = _field(_MAP_KEY, name.encode()) + _field(_MAP_VALUE, tensor)
-        request += _field(_REQUEST_INPUTS, entry)
-    return _field(_LOG_PREDICT, _field(_PREDICT_LOG_REQUEST, request))
+        entry = field(_MAP_KEY, name.encode()) + field(_MAP_VALUE, tensor)
+        request += field(_REQUEST_INPUTS, entry)
+    return field(_LOG_PREDICT, field(_PREDICT_LOG_REQUEST, request))
 
 
 def write(
@@ -46,17 +48,3 @@ def write(
     with tf.io.TFRecordWriter(path) as writer:
         for name, inputs in requests.items():
             writer.write(prediction_log(model_name, name, inputs))
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
