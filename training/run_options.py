@@ -1,8 +1,7 @@
 """Everything that a run can be told, as frozen and validated dataclasses.
 
-`RunOptions` holds the three others. The values that the original leaves at
-its defaults are its defaults; where this project adds something, off is the
-default.
+`RunOptions` holds the others. Defaults are the original's; what this project
+adds is off.
 """
 
 import dataclasses
@@ -384,11 +383,15 @@ class RunOptions:
             self.eval_steps >= 1 or self.eval_steps == -1,
             f"--eval_steps must be >= 1 or -1 (all), got {self.eval_steps}",
         )
+        o, steps = self.optimizer, f"--train_steps ({self.train_steps})"
         require(
-            self.optimizer.warmup_steps < self.train_steps
-            or self.optimizer.warmup_steps == 0,
-            f"--warmup_steps ({self.optimizer.warmup_steps}) must be smaller "
-            f"than --train_steps ({self.train_steps})",
+            o.warmup_steps < self.train_steps or not o.warmup_steps,
+            f"--warmup_steps ({o.warmup_steps}) must be smaller than {steps}",
+        )
+        require(
+            o.warmup_steps + o.decay_steps <= self.train_steps,
+            f"--warmup_steps ({o.warmup_steps}) and --decay_steps "
+            f"({o.decay_steps}) must fit into {steps}",
         )
         require(
             bool(self.min_batch_size) == bool(self.batch_size_warmup_tokens),
@@ -397,12 +400,11 @@ class RunOptions:
             f"{self.batch_size_warmup_tokens}",
         )
         require(
-            self.optimizer.average_last <= self.train_steps,
-            f"--average_last ({self.optimizer.average_last}) must be at most "
-            f"--train_steps ({self.train_steps})",
+            o.average_last <= self.train_steps,
+            f"--average_last ({o.average_last}) must be at most {steps}",
         )
         require(
-            self.eval_every or not self.optimizer.average_trigger,
+            self.eval_every or not o.average_trigger,
             "--average_trigger counts evaluations: give --eval_every",
         )
         one_of(self, init_require=("encoder", "all"))

@@ -48,6 +48,8 @@ def training_from_flags(**more) -> FinetuneOptions:
             raise UserError("give one of --train_epochs and --train_steps")
         # Until the examples are counted, any number that the others allow.
         run["train_steps"] = max(
-            FLAGS.train_steps, FLAGS.warmup_steps + 1, FLAGS.average_last
+            FLAGS.train_steps,
+            FLAGS.warmup_steps + FLAGS.decay_steps + 1,
+            FLAGS.average_last,
         )
     return finetune_flags.from_flags(run, **more)

@@ -134,6 +134,7 @@ def test_one_virtual_replica_is_the_device_itself():
 
 
 OPTIMIZER = OptimizerOptions(warmup_steps=4)
+TRAPEZOID = OptimizerOptions(decay_method="wsd", warmup_steps=2, decay_steps=3)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,10 @@ OPTIMIZER = OptimizerOptions(warmup_steps=4)
         (
             {"train_steps": 4, "optimizer": OPTIMIZER},
             r"--warmup_steps \(4\) must be smaller than --train_steps \(4\)",
+        ),
+        (
+            {"train_steps": 4, "optimizer": TRAPEZOID},
+            r"\(2\) and --decay_steps \(3\) must fit into --train_steps \(4\)",
         ),
         ({"min_batch_size": 2}, "go together, received 2 and 0"),
         ({"batch_size_warmup_tokens": 9}, "go together, received 0 and 9"),
@@ -170,7 +175,7 @@ def test_a_run_that_is_wrong(changes, message):
 def test_limits_are_inclusive_where_nothing_is_lost():
     """A run of one step; a mean of all steps; a warm-up but for one."""
     assert RunOptions(model_dir="m", train_steps=1).optimizer.warmup_steps == 0
-    for optimizer in (OptimizerOptions(average_last=5), OPTIMIZER):
+    for optimizer in (OptimizerOptions(average_last=5), OPTIMIZER, TRAPEZOID):
         made = RunOptions(model_dir="m", train_steps=5, optimizer=optimizer)
         assert made.optimizer is optimizer
     trigger = OptimizerOptions(average_trigger=5)

@@ -4,12 +4,13 @@ import math
 
 import tensorflow as tf
 
-from common.errors import UserError
 from training.run_options import OptimizerOptions
 
 
 class Schedule:
     """Linear warm-up from 0, then polynomial (power 1), cosine or no decay.
+
+    `RunOptions` checks that both fit into `train_steps`.
 
     "wsd" (ModernBERT's trapezoid) stays at the peak until the last
     `decay_steps` steps.
@@ -22,17 +23,6 @@ class Schedule:
     """
 
     def __init__(self, options: OptimizerOptions, train_steps: int):
-        if options.warmup_steps and options.warmup_steps >= train_steps:
-            raise UserError(
-                f"`warmup_steps` ({options.warmup_steps}) must be smaller "
-                f"than `train_steps` ({train_steps})"
-            )
-        if options.warmup_steps + options.decay_steps > train_steps:
-            raise UserError(
-                f"`warmup_steps` ({options.warmup_steps}) and `decay_steps` "
-                f"({options.decay_steps}) do not fit into `train_steps` "
-                f"({train_steps})"
-            )
         self.train_steps = train_steps
         self.peak = options.learning_rate
         self.warmup_steps = options.warmup_steps

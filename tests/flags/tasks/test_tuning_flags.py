@@ -23,6 +23,9 @@ def test_epochs_or_steps():
     # Until examples are counted there are as many steps as the others ask for.
     run = read("--train_epochs=2", "--warmup_steps=1000").run
     assert run.train_steps == 1001
+    trapezoid = ("--decay_method=wsd", "--decay_steps=950")
+    run = read("--train_epochs=2", "--warmup_steps=100", *trapezoid).run
+    assert run.train_steps == 1051
     run = read("--train_epochs=2", "--average_last=1000").run
     assert run.train_steps == 1000
     assert read("--train_epochs=2").run.train_steps == 900

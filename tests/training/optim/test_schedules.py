@@ -67,8 +67,3 @@ def test_constant_stays_and_nothing_falls_below_the_floor():
 def test_a_wrong_setting_is_named(wrong):
     with pytest.raises(UserError, match=f"--(adam_)?{next(iter(wrong))} "):
         OptimizerOptions(**wrong)
-
-
-def test_warm_up_longer_than_the_run_is_refused():
-    with pytest.raises(UserError, match="warmup_steps"):
-        make(0.1, 10, 10, "poly", 0.0)
