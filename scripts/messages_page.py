@@ -2,8 +2,8 @@
 
 python scripts/messages_page.py
 
-Messages are those of `UserError` in the code and of `flags.faults`; causes and
-cures of the families are in scripts/messages.toml.
+Messages are those of `UserError` and its kinds, of `common.checks.require` and of
+`flags.faults`; causes and cures of the families are in scripts/messages.toml.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from flags import faults  # noqa: E402
 
 PAGE = ROOT / "docs/reference/troubleshooting.md"
 FOLDERS = ("common", "data", "flags", "modeling", "serving", "training")
+_KINDS = ("UserError", "CorpusError")
 _VALUE = "…"
 _SHORTEST = 12  # letters of a message besides its values
 _HEAD = """# Troubleshooting by message
@@ -59,14 +60,22 @@ def messages() -> dict[str, list[str]]:
             texts = [
                 text
                 for node in ast.walk(tree)
-                if isinstance(node, ast.Call)
-                and "UserError" in vars(node.func).values()  # its id, or attr
-                and node.args
-                and (text := _text(node.args[0]))
+                if (said := _message(node)) and (text := _text(said))
             ]
             if texts:
                 texts_by_file[path.relative_to(ROOT).as_posix()] = texts
     return texts_by_file
+
+
+def _message(node: ast.AST) -> ast.expr | None:
+    """What a node says to the user; None where it says nothing."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    if name in _KINDS:
+        return node.args[0]
+    # (condition, message); another `require` asks an encoder.
+    return node.args[1] if name == "require" and len(node.args) == 2 else None
 
 
 def _text(node: ast.expr) -> str:

@@ -39,6 +39,35 @@ def test_values_are_left_out_of_a_message():
     assert not page._text(ast.parse("f'{a}: {b}'", mode="eval").body)
 
 
+def test_calls_that_say_something_to_the_user():
+    for source, said in (
+        ("UserError(f'{a}: wanted some text')", True),
+        ("errors.UserError(f'{a}: wanted some text')", True),
+        ("corpus.CorpusError('wanted some text')", True),
+        ("require(a < b, f'{a}: wanted some text')", True),
+        ("checks.require(a, 'wanted some text')", True),
+        ("require(config, 'memory', '--segment_recurrence')", False),
+        ("ValueError('wanted some text')", False),
+        ("UserError()", False),
+    ):
+        call = ast.parse(source, mode="eval").body
+        found = page._message(call)
+        assert (
+            found is not None and "wanted some" in page._text(found)
+        ) is said
+
+
+def test_kinds_of_errors_are_on_the_page():
+    """A class of its own would be left out without a word."""
+    for folder in page.FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                bases = map(ast.unparse, getattr(node, "bases", ()))
+                assert not {"UserError", "CorpusError"} & set(bases) or (
+                    node.name in (*page._KINDS, "UnknownSymbolError")
+                ), path
+
+
 def test_paths_of_the_families_exist():
     paths = [p for family in page.families() for p in family["paths"]]
     missing = [p for p in paths if not (ROOT / p).exists()]
