@@ -9,7 +9,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from common.errors import UserError
@@ -31,6 +31,26 @@ def require(condition: Any, message: str) -> None:
     """Raises `UserError` with the message unless the condition holds."""
     if not condition:
         raise UserError(message)
+
+
+def follows(
+    given: Any, flag: str, choice: str, wanted: Sequence[str], found: str | None
+) -> None:
+    """Refuses a flag that is `given` where what another one chose ignores it.
+
+    Args:
+      flag, choice: names of both.
+      wanted: what may be chosen for it.
+      found: what is chosen, by the flag or by a file.
+
+    Raises:
+      UserError: it is none of `wanted`.
+    """
+    require(
+        not given or found in wanted,
+        f"--{flag} is of --{choice}={' or '.join(wanted)}, found "
+        f"{found or 'none'}: leave it out",
+    )
 
 
 def plain_name(path: str, flag: str = "output_file") -> None:

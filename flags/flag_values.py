@@ -12,6 +12,7 @@ from typing import Any
 
 from absl import flags
 
+from common.checks import follows
 from common.errors import UserError
 from common.settings import REQUIRED, Setting, settings_of
 from common.vocabularies.text_settings import TextChoice
@@ -178,14 +179,9 @@ def check_followed(
       followers: values of the choice -> flags that no other value follows.
     """
     for values, names in followers.items():
-        if value in values:
-            continue
         for name in names:
-            if name in FLAGS and FLAGS[name].present:
-                raise UserError(
-                    f"--{name} is of --{choice}={' or '.join(values)}, found "
-                    f"{value}: leave it out"
-                )
+            given = name in FLAGS and FLAGS[name].present
+            follows(given, name, choice, values, value)
 
 
 def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:

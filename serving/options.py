@@ -3,7 +3,13 @@
 import dataclasses
 import re
 
-from common.checks import distinct_folders, plain_name, require, weights
+from common.checks import (
+    distinct_folders,
+    follows,
+    plain_name,
+    require,
+    weights,
+)
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting
@@ -171,10 +177,7 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        require(
-            self.task == EMBEDDING or not self.pooling,
-            f"--pooling={self.pooling} is for --task={EMBEDDING}",
-        )
+        follows(self.pooling, "pooling", "task", (EMBEDDING,), self.task)
         require(
             self.task not in (EMBEDDING, *LANGUAGE_MODEL) or not self.num_texts,
             f"--num_texts={self.num_texts} is for classifiers: leave it out",

@@ -6,7 +6,7 @@ adds is off.
 
 import dataclasses
 
-from common.checks import one_of, require
+from common.checks import follows, one_of, require
 from common.settings import FOLDER, REQUIRED, check, setting
 from common.weights.weights_line import choice_setting, part_setting
 
@@ -140,15 +140,13 @@ class OptimizerOptions:
             len(averages) < 2,
             f"one average of the weights at a time, received {averages}",
         )
-        require(
-            self.decay_method == "wsd" or not self.decay_steps,
-            "--decay_steps is for decay_method='wsd', received "
-            f"{self.decay_method!r}",
+        method, optimizer = self.decay_method, self.optimizer
+        follows(
+            self.decay_steps, "decay_steps", "decay_method", ("wsd",), method
         )
-        require(
-            self.optimizer == "stable_adamw" or not self.decouple_lr,
-            "--decouple_lr is for optimizer='stable_adamw', received "
-            f"{self.optimizer!r}",
+        follows(
+            self.decouple_lr,
+            *("decouple_lr", "optimizer", ("stable_adamw",), optimizer),
         )
 
     @property
@@ -231,11 +229,10 @@ class StrategyOptions:
 
     def __post_init__(self):
         check(self)
-        require(
-            self.num_virtual_replicas <= 1
-            or self.distribution_strategy == "mirrored",
-            "--num_virtual_replicas needs --distribution_strategy=mirrored, "
-            f"received {self.distribution_strategy!r}",
+        follows(
+            self.num_virtual_replicas > 1,
+            *("num_virtual_replicas", "distribution_strategy", ("mirrored",)),
+            self.distribution_strategy,
         )
         self._check_followed()
 

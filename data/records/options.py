@@ -3,8 +3,7 @@
 import dataclasses
 from typing import Protocol
 
-from common.checks import one_of, within
-from common.errors import UserError
+from common.checks import follows, one_of, within
 
 RUNNERS = ("local", "beam")
 
@@ -38,8 +37,5 @@ def check_factory(options: FactoryOptions) -> None:
     within(options, ">= 1", "num_workers")
     within(options, "> 0", "block_megabytes")
     one_of(options, runner=RUNNERS)
-    if options.beam_options and options.runner != "beam":
-        raise UserError(
-            f"--beam_options is of --runner=beam, found {options.runner}: "
-            "leave it out"
-        )
+    given, runner = options.beam_options, options.runner
+    follows(given, "beam_options", "runner", ("beam",), runner)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from common.checks import require
+from common.checks import follows, require
 from common.settings import (
     FOLDER,
     REQUIRED,
@@ -186,11 +186,8 @@ class ScoreOptions(SegmentOptions):
     def __post_init__(self) -> None:
         check(self)
         require(self.text, "--text is missing: give the text to score")
-        require(
-            self.order == "random" or self.num_orders == type(self).num_orders,
-            f"--num_orders={self.num_orders} is for --order=random, received "
-            f"--order={self.order}: give that, or leave it out",
-        )
+        given = self.num_orders != type(self).num_orders
+        follows(given, "num_orders", "order", ("random",), self.order)
 
 
 @dataclasses.dataclass(frozen=True)

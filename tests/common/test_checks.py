@@ -20,6 +20,18 @@ class _Values:
     names: tuple = ()
 
 
+def test_a_flag_that_a_choice_ignores_is_one_line():
+    how = ("depth", "ranker", ("bm25", "knrm"))
+    checks.follows(False, *how, "cosine")
+    checks.follows(7, *how, "knrm")
+    for found, shown in (("cosine", "cosine"), ("", "none"), (None, "none")):
+        with pytest.raises(UserError) as e:
+            checks.follows(7, *how, found)
+        assert str(e.value) == (
+            f"--depth is of --ranker=bm25 or knrm, found {shown}: leave it out"
+        )
+
+
 @pytest.mark.parametrize(
     "interval, inside, outside",
     [

@@ -125,8 +125,11 @@ def test_an_ensemble_has_different_members_and_positive_weights(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pooling": "mean"}, "--pooling=mean is for --task=embedding"),
-        ({"task": "lm", "pooling": "mean"}, "--pooling=mean is for"),
+        ({"pooling": "mean"}, "--pooling is of --task=embedding, found none"),
+        (
+            {"task": "lm", "pooling": "mean"},
+            "--pooling is of --task=embedding, found lm",
+        ),
         ({"task": "embedding", "pooling": "sum"}, "--pooling"),
         ({"precision": "float64"}, "--precision"),
         ({"task": "lm", "precision": "mixed_bfloat16"}, "--precision is for"),

@@ -29,11 +29,11 @@ def refused(make, message):
         ({"decay_method": "step"}, "--decay_method must be one of poly, cos"),
         (
             {"decay_steps": 3},
-            "--decay_steps is for decay_method='wsd', received 'poly'",
+            "--decay_steps is of --decay_method=wsd, found poly: leave it out",
         ),
         (
             {"decouple_lr": True},
-            "--decouple_lr is for optimizer='stable_adamw', received 'adamw'",
+            "--decouple_lr is of --optimizer=stable_adamw, found adamw: leave",
         ),
         (
             {"average_last": 2, "average_trigger": 3},
@@ -76,7 +76,7 @@ def test_every_kind_of_average_is_one(changes, averages):
     [
         (
             {"num_virtual_replicas": 2},
-            "needs --distribution_strategy=mirrored, received 'one_device'",
+            "is of --distribution_strategy=mirrored, found one_device: leave",
         ),
         ({"seed": 2**31}, r"--seed must be in \[0, 2147483648\)"),
         ({"seed": -1}, "--seed must be in"),

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
+from common.checks import follows
 from common.errors import UserError
 from common.settings import REQUIRED, check, setting
 
@@ -198,8 +199,8 @@ class CausalLMOptions:
                 f"--sweep_max={self.sweep_max}: nothing would be evaluated"
             )
         if self.protocol == "sliding":
-            if self.mode not in ("eval", "train_and_eval"):
-                raise UserError("--protocol=sliding is for --mode=eval")
+            modes = ("eval", "train_and_eval")
+            follows(True, "protocol=sliding", "mode", modes, self.mode)
             if self.eval_changes.get("mem_len"):
                 raise UserError(
                     "--protocol=sliding reads windows without memory: leave "
@@ -210,8 +211,8 @@ class CausalLMOptions:
                     "--protocol=sliding: without memory --eval_same_length "
                     "would leave every token only itself: leave it out"
                 )
-        elif self.eval_stride != 1:
-            raise UserError("--eval_stride is for --protocol=sliding")
+        given, protocol = self.eval_stride != 1, self.protocol
+        follows(given, "eval_stride", "protocol", ("sliding",), protocol)
         if self.mode == "score" and not self.input_file:
             raise UserError(
                 "--mode=score needs --input_file, one text per line"
@@ -221,12 +222,9 @@ class CausalLMOptions:
         """Raises UserError: a setting is given that the mode ignores."""
         given = self._given()
         for mode, names in _OF_MODE.items():
-            for name in names if self.mode != mode else ():
-                if name in given:
-                    raise UserError(
-                        f"--{given[name]} is for --mode={mode}, received "
-                        f"--mode={self.mode}: give that, or leave it out"
-                    )
+            for name in names:
+                flag = given.get(name, "")
+                follows(flag, flag, "mode", (mode,), self.mode)
         for name in _OF_SPLITS if self.mode == "score" else ():
             if name in given:
                 raise UserError(

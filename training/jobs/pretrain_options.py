@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import follows
 from common.errors import UserError
 from common.settings import REQUIRED, VOCABULARY, check, setting
 
@@ -142,8 +143,7 @@ class PretrainOptions:
         if self.objective:
             self.check_objective(self.objective)
         self._check_draws()
-        if self.follow and self.mode != "eval":
-            raise UserError("--follow is for --mode=eval")
+        follows(self.follow, "follow", "mode", ("eval",), self.mode)
 
     def _check_draws(self) -> None:
         """Raises UserError: what the reader draws would be drawn over."""
@@ -192,5 +192,5 @@ class PretrainOptions:
         if objective == "permutation_lm":
             other, wanted = _MASKED, "mlm"
         for name, default in other.items():
-            if getattr(self, name) != default:
-                raise UserError(f"--{name} is for --objective={wanted}")
+            given = getattr(self, name) != default
+            follows(given, name, "objective", (wanted,), objective)

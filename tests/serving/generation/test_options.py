@@ -41,7 +41,7 @@ TEXT = ("a",)
         # One order was scored, without a word.
         (
             lambda: ScoreOptions(TEXT, num_orders=8),
-            "8 is for --order=random, r",
+            "--num_orders is of --order=random, found ",
         ),
         (lambda: ScoreOptions(TEXT, context_chars=-1), "--context_chars must"),
         (lambda: ScoreOptions(TEXT, max_seq_length=0), "--max_seq_length must"),

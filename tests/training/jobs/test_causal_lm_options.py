@@ -35,15 +35,18 @@ def test_a_split_that_is_missing_is_said_or_refused():
     [
         (
             {"mode": "eval", "output_file": "x"},
-            "--output_file is for --mode=sc",
+            "--output_file is of --mode=sc",
         ),
-        ({"input_file": "x"}, "is for --mode=score, received --mode=train_and"),
-        ({"score_line_end": False}, "^--noscore_line_end is for --mode=score"),
-        ({"mode": "eval", "sweep_max": 9}, "--sweep_max is for --mode=sweep"),
-        ({"sweep_clamp_lens": (3,)}, "--sweep_clamp_lens is for --mode=sweep"),
+        (
+            {"input_file": "x"},
+            "is of --mode=score, found train_and_eval: leave",
+        ),
+        ({"score_line_end": False}, "^--noscore_line_end is of --mode=score"),
+        ({"mode": "eval", "sweep_max": 9}, "--sweep_max is of --mode=sweep"),
+        ({"sweep_clamp_lens": (3,)}, "--sweep_clamp_lens is of --mode=sweep"),
         (
             {"mode": "score", "sweep_dir": "x"},
-            "--sweep_dir is for --mode=sweep",
+            "--sweep_dir is of --mode=sweep",
         ),
         (
             {"mode": "score", "input_file": "x", "protocol": "anchor"},
@@ -155,5 +158,5 @@ def test_files_of_scores_are_of_that_mode():
     scored = {"input_file": "lines.txt", "output_file": "scores.jsonl"}
     assert CausalLMOptions("data", mode="score", **scored).output_file
     for name, path in scored.items():
-        with pytest.raises(UserError, match=f"--{name} is for --mode=score"):
+        with pytest.raises(UserError, match=f"--{name} is of --mode=score"):
             CausalLMOptions("data", mode="eval", **{name: path})

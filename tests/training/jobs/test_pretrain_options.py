@@ -22,15 +22,13 @@ from training.jobs.pretrain_options import PretrainOptions
 def test_a_flag_of_the_other_objective_is_one_line(objective, flag):
     ((name, value),) = flag.items()
     other = {"mlm": "permutation_lm", "permutation_lm": "mlm"}[objective]
-    with pytest.raises(
-        UserError, match=f"^--{name} is for --objective={other}"
-    ):
+    with pytest.raises(UserError, match=f"^--{name} is of --objective={other}"):
         PretrainOptions("d", objective=objective, **flag)
     assert getattr(PretrainOptions("d", objective=other, **flag), name) == value
     # The encoder decides later where no objective is given.
     open_ = PretrainOptions("d", **flag)
     open_.check_objective(other)
-    with pytest.raises(UserError, match=f"--{name} is for"):
+    with pytest.raises(UserError, match=f"--{name} is of"):
         open_.check_objective(objective)
 
 
@@ -59,7 +57,7 @@ def test_there_is_one_second_head():
 def test_only_an_evaluation_follows_another_job():
     assert PretrainOptions("d", mode="eval", follow=True).follow
     for mode in ("train", "train_and_eval"):
-        with pytest.raises(UserError, match="--follow is for --mode=eval"):
+        with pytest.raises(UserError, match="--follow is of --mode=eval"):
             PretrainOptions("d", mode=mode, follow=True)
 
 

@@ -91,7 +91,7 @@ def test_the_trapezoid():
 
 
 def test_settings_that_do_not_fit_are_one_line():
-    with pytest.raises(UserError, match="decay_method='wsd'"):
+    with pytest.raises(UserError, match="--decay_method=wsd"):
         OptimizerOptions(decay_steps=3)
     with pytest.raises(UserError, match="stable_adamw"):
         OptimizerOptions(decouple_lr=True)

@@ -238,7 +238,7 @@ def test_wrong_input_is_one_line(data, tmp_path):
         ([word, model, "--seq_len=100000"], "100000"),
         ([word, model, "--recipe=txl_ptbb"], "unknown --recipe"),
         ([word, model, "--mode=score"], "--input_file"),
-        ([word, model, "--noscore_line_end"], "is for --mode=score"),
+        ([word, model, "--noscore_line_end"], "is of --mode=score"),
         (
             [word, model, "--mode=eval", "--eval_split=test"],
             "holds no checkpoint|no test split",

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from common import files
+from common.checks import follows
 from common.errors import UserError
 from data.finetuning.ranking import candidates, metrics
 from data.finetuning.ranking import collection as collections
@@ -80,11 +81,8 @@ class RankingOptions:
                 "it out"
             )
         able = ("knrm", "cross_encoder")
-        if self.finetune.do_export and self.ranker.ranker not in able:
-            raise UserError(
-                f"--do_export is of --ranker={' or '.join(able)}, received "
-                f"--ranker={self.ranker.ranker}"
-            )
+        exports, ranker = self.finetune.do_export, self.ranker.ranker
+        follows(exports, "do_export", "ranker", able, ranker)
         if self.finetune.do_export and (
             self.ranker.unit == WORD or self.ranker.stopwords
         ):
