@@ -214,7 +214,21 @@ _FOLLOWED = (
     *("data_dir", "mode", "seq_len", "order"),
     *("eval_split", "eval_seq_len", "protocol"),
 )
-_NOT_HERE = ("recipe", "init_checkpoint", "eval_every")
+_NOT_HERE = ("recipe", "init_checkpoint", "eval_every", "recompute_layers")
+# Of the architecture's settings those of its layers and tables.
+_SIZES = (
+    *("n_layer", "d_model", "d_inner", "d_embed", "cutoffs", "div_val"),
+    *("proj_share_all_but_first", "proj_same_dim", "dropout"),
+    *("init_method", "init_std", "init_range", "proj_init_std"),
+)
+
+
+def given() -> dict[str, bool]:
+    """Flags without a meaning here -> whether they say something."""
+    sizes = (*transformer_xl_flags.SIZES, *transformer_xl_flags.FREE)
+    return {name: bool(FLAGS[name].value) for name in _NOT_HERE} | {
+        name: FLAGS[name].present for name in sizes if name not in _SIZES
+    }
 
 
 def check(what: CausalLMOptions, given: dict) -> None:
@@ -259,7 +273,7 @@ def objective_of(
 def main() -> None:
     """Trains, or evaluates what was trained."""
     what = causal_lm_flags.from_flags()
-    check(what, {name: FLAGS[name].value for name in _NOT_HERE})
+    check(what, given())
     options = common_flags.from_flags(init_require="all")
     data = run_data.open_data(what.data_dir)
     config = transformer_xl_flags.from_flags(data.vocabulary.size)

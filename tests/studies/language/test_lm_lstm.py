@@ -4,9 +4,11 @@ import pytest
 
 from common.errors import UserError
 from data.language_modeling import run_data
+from flags.training import causal_lm_flags
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from studies.language import lm_lstm
 from tests.data.language_modeling.stream_builds import TEXT, run
+from tests.flags.fresh_flags import parsed
 from training.jobs.causal_lm_options import CausalLMOptions
 
 
@@ -25,6 +27,22 @@ from training.jobs.causal_lm_options import CausalLMOptions
 def test_what_would_be_ignored_is_refused(what, given, message):
     with pytest.raises(UserError, match=message):
         lm_lstm.check(CausalLMOptions("data", **what), given)
+
+
+@pytest.mark.parametrize(
+    "flag", ["n_head=3", "same_length", "nountie_r", "mem_len=9", "dropatt=0.1"]
+)
+def test_a_setting_of_attention_is_refused(flag):
+    """They had no effect."""
+    name = flag.removeprefix("no").partition("=")[0]
+    sizes = ("--n_layer=1", "--d_inner=8", "--cutoffs=9", "--dropout=0.1")
+    folders = ("--data_dir=d", "--model_dir=m")
+    with parsed(causal_lm_flags.define, *folders, *sizes):
+        what = causal_lm_flags.from_flags()
+        lm_lstm.check(what, lm_lstm.given())
+    with parsed(causal_lm_flags.define, *folders, f"--{flag}"):
+        with pytest.raises(UserError, match=f"^--{name}: wanted a setting"):
+            lm_lstm.check(what, lm_lstm.given())
 
 
 def test_what_is_followed():
