@@ -88,18 +88,10 @@ def read_losses(path: str) -> tuple[int, list[tuple[int, float]]]:
 
 def read_evaluations(folder: str) -> list[tuple[int, float]]:
     """(step, loss) of every evaluation that has one; empty without the file."""
-    from training.reporting import eval_runner
+    from modeling.checkpoints import weights
 
-    path = os.path.join(folder, eval_runner.LOG_NAME)
-    if not files.exists(path):
-        return []
-    try:
-        rows = list(map(json.loads, files.read_bytes(path).splitlines()))
-        return [(int(r["step"]), float(r["loss"])) for r in rows if "loss" in r]
-    except (KeyError, TypeError, ValueError, RecursionError) as e:
-        raise UserError(
-            f"{path}: wanted one object with a step and numbers per line ({e})"
-        ) from e
+    rows = weights.read_log(folder).items()
+    return [(step, row["loss"]) for step, row in rows if "loss" in row]
 
 
 def smooth(losses: list, points: int) -> list[tuple[int, float]]:

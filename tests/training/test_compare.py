@@ -146,7 +146,9 @@ def test_folders_that_are_no_runs(tmp_path):
     (folder / "losses.tsv").unlink()
     for text in ("{", "3\n", '{"loss": 1.0}', '{"step": [], "loss": 1}'):
         (folder / "evaluations.jsonl").write_text(text)
-        with pytest.raises(UserError, match="jsonl: wanted one object"):
+        with pytest.raises(
+            UserError, match="jsonl is damaged .* wanted one JSON object"
+        ):
             compare.read_run(str(folder))
     (folder / "run.json").write_text('{"flags": 3}')
     with pytest.raises(UserError, match="wanted an object `flags`"):
