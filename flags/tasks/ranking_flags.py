@@ -47,6 +47,8 @@ _OF_RANKERS = {
         *("segment_recurrence", "max_seq_length"),
         *("summary_type", "use_summ_proj", "pooling"),
         *("train_steps", "train_batch_size", "grad_accumulation_steps"),
+        *("eval_every", "eval_batch_size", "iterations", "save_steps"),
+        *("max_save", "async_save", "max_hours", "recompute_layers"),
         *(s.flag or name for name, s in settings_of(OptimizerOptions).items()),
     ),
 }

@@ -69,6 +69,8 @@ def test_what_does_not_fit_is_one_line(arguments, message):
         (["--weight_decay=0.1"], "--weight_decay is of --ranker=cross_encod"),
         (["--adam_beta1=0.8"], "--adam_beta1 is of --ranker=cross_encoder, "),
         (["--summary_type=mean"], "--summary_type is of --ranker=cross_enc"),
+        (["--eval_every=5"], "--eval_every is of --ranker=cross_encoder, fo"),
+        (["--max_hours=1"], "--max_hours is of --ranker=cross_encoder, fou"),
         (["--nouse_summ_proj"], "--use_summ_proj is of --ranker=cross_enc"),
         (["--ranker=bm25", "--layer=1"], "--layer is of --ranker=cosine or kn"),
         (["--ranker=cosine", "--nocontrol"], "--control is of --ranker=knrm, "),
