@@ -78,6 +78,20 @@ class SamplingOptions:
             -(2**31) <= self.seed < 2**31,
             f"--seed must fit 32 bits, received {self.seed}",
         )
+        unused = [
+            f"--{name}"
+            for name, given in (
+                ("top_k", self.top_k),
+                ("top_p", self.top_p not in (type(self).top_p, 1.0)),
+                ("seed", self.seed),
+            )
+            if given
+        ]
+        require(
+            self.temperature or not unused,
+            f"{' and '.join(unused)} are of sampling: wanted --temperature "
+            "above 0, received 0, which takes the most probable piece",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +116,13 @@ class GenerateOptions(Checked):
     allow_unk: bool = setting(
         False, "Left-to-right models: <unk> may be picked."
     )
+
+
+def _check_random(options: Any, *names: str) -> None:
+    """UserError: what only a random order follows is given with another."""
+    for name in names:
+        given = getattr(options, name) != getattr(type(options), name)
+        follows(given, name, "order", ("random",), options.order)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +162,7 @@ class FillOptions(Checked):
             f"--beam_size={self.beam_size} is of a search, and --fill gives "
             "the filling: leave one of them out",
         )
+        _check_random(self, "seed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -186,8 +208,7 @@ class ScoreOptions(SegmentOptions):
     def __post_init__(self) -> None:
         check(self)
         require(self.text, "--text is missing: give the text to score")
-        given = self.num_orders != type(self).num_orders
-        follows(given, "num_orders", "order", ("random",), self.order)
+        _check_random(self, "num_orders", "seed")
 
 
 @dataclasses.dataclass(frozen=True)

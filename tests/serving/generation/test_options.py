@@ -25,11 +25,24 @@ TEXT = ("a",)
         (lambda: SamplingOptions(top_p=float("nan")), "--top_p must be in"),
         (lambda: SamplingOptions(temperature=-0.5), "--temperature must be >="),
         (lambda: SamplingOptions(top_k=-1), "--top_k must be >= 0"),
+        # The most probable piece was taken, without a word.
+        (
+            lambda: SamplingOptions(temperature=0.0, top_k=5, seed=1),
+            "--top_k and --seed are of sampling: wanted --temperature above 0",
+        ),
+        (
+            lambda: SamplingOptions(temperature=0.0, top_p=0.5),
+            "--top_p are of sampling",
+        ),
         (lambda: SamplingOptions(num_samples=0), "--num_samples must be >= 1"),
         (lambda: SamplingOptions(0), "--max_new_tokens must be >= 1"),
         (lambda: GenerateOptions("a", mem_len=0), "--mem_len must be >= 1"),
         (lambda: GenerateOptions("a", stop_lines=-1), "--stop_lines must be"),
         (lambda: FillOptions("a", beam_size=0), "--beam_size must be >= 1"),
+        (
+            lambda: FillOptions("a", seed=1),
+            "--seed=1 is for --order=random, received --order=left_to_right",
+        ),
         (lambda: FillOptions("a", max_chars=0), "--max_chars must be >= 1"),
         (
             lambda: FillOptions("a", "b", beam_size=9),
@@ -42,6 +55,10 @@ TEXT = ("a",)
         (
             lambda: ScoreOptions(TEXT, num_orders=8),
             "--num_orders is of --order=random, found ",
+        ),
+        (
+            lambda: ScoreOptions(TEXT, "all", seed=1),
+            "--seed=1 is for --order=random, received --order=all",
         ),
         (lambda: ScoreOptions(TEXT, context_chars=-1), "--context_chars must"),
         (lambda: ScoreOptions(TEXT, max_seq_length=0), "--max_seq_length must"),
