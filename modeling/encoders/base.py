@@ -29,6 +29,17 @@ class EncoderOutput(NamedTuple):
     # gradients of a table meet in one array
     tables: tuple[tf.Tensor, ...] | None = None
 
+    def states_of(self, layer: int) -> tf.Tensor:
+        """[B, T, D] of a layer, where `hidden_states` were asked for.
+
+        0 = the embeddings, L or -1 = the last layer with the norm behind it,
+        where there is one.
+        """
+        last = len(self.hidden_states) - 1
+        if layer in (-1, last):
+            return self.sequence_output
+        return self.hidden_states[layer]
+
 
 class Encoder(saving.Model):
     """Base of the encoders; `call` takes ids [B, T] and gives `EncoderOutput`.

@@ -72,7 +72,7 @@ class KernelRankingModel(TaskModel):
             training=False,
             output_hidden_states=True,
         )
-        states = tf.cast(output.hidden_states[self.layer], tf.float32)
+        states = tf.cast(output.states_of(self.layer), tf.float32)
         gap = self.config.d_model - states.shape[-1]  # ALBERT's embeddings
         states = tf.pad(states, [[0, 0], [0, 0], [0, gap]])
         return states - self.kernel_center

@@ -238,10 +238,7 @@ class Embedder:
             output_hidden_states=True,
             **past,
         )
-        states = output.hidden_states[self.layer]
-        if self.layer in (-1, self.encoder.config.n_layer):
-            states = output.sequence_output  # some have a last norm
-        states = tf.cast(states, tf.float32)
+        states = tf.cast(output.states_of(self.layer), tf.float32)
         if not keep:
             return states, memory, valid
         new_memory = tf.cast(tf.stack(output.new_memory), memory.dtype)

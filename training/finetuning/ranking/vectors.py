@@ -115,13 +115,13 @@ class EncoderVectors:
             training=False,
             output_hidden_states=True,
         )
-        kept = [output.hidden_states[i] for i in self.layers]
+        kept = [tf.cast(output.states_of(i), tf.float32) for i in self.layers]
         # ALBERT's embeddings are narrower; zeros change no cosine.
         kept = [
             tf.pad(x, [[0, 0], [0, 0], [0, self.dim - x.shape[-1]]])
             for x in kept
         ]
-        return tf.cast(tf.stack(kept), tf.float32)  # [Y, B, T, D]
+        return tf.stack(kept)  # [Y, B, T, D]
 
 
 def _fingerprint(model, layers: Sequence[int]) -> str:
@@ -130,6 +130,8 @@ def _fingerprint(model, layers: Sequence[int]) -> str:
     # Only where it is no default, so that earlier results are found.
     if model.compute_dtype != "float32":
         digest.update(model.compute_dtype.encode())
+    if hasattr(model.encoder, "final_norm") and model.config.n_layer in layers:
+        digest.update(b"final_norm")  # the last layer was read before it
     for name, variable in sorted(named_variables(model).items()):
         if name.startswith(model.encoder.scope):
             digest.update(name.encode())

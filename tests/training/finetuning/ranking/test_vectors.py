@@ -1,5 +1,6 @@
 """Vectors of pieces: of an encoder's layers, of a table, and what is refused."""
 
+import hashlib
 import types
 
 import numpy as np
@@ -11,8 +12,10 @@ from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
+from modeling.checkpoints.names import named_variables
 from modeling.encoders import registry
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
+from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.classification import ClassificationModel
 from training.finetuning.ranking import vectors
@@ -108,6 +111,31 @@ def test_a_piece_has_its_vector_whatever_stands_in_the_batch(config):
     ]
     prints = {source.fingerprint, *(other.fingerprint for other in others)}
     assert len(prints) == 3
+
+
+@pytest.mark.long
+def test_the_last_layer_is_read_behind_its_norm():
+    """It was read before: stored vectors of it are made again, no others."""
+    config = ModernBertConfig(
+        vocab_size=30, local_window=4, **SMALL | {"n_head": 1}
+    )
+    options = RankerOptions(max_doc_length=9, max_query_length=9)
+    source = vectors.open_encoder(config, None, SymbolIds(), options, 5)
+    source.encoder.final_norm.gamma.assign(np.linspace(0.2, 3.0, 6))
+    row, symbols = ROWS[0], SymbolIds()
+    ids = np.asarray([[symbols.cls, *row, symbols.sep]])
+    output = source.encoder(ids, output_hidden_states=True)
+    read = (*output.hidden_states[:-1], output.sequence_output)
+    for found, wanted in zip(source.embed([row]), read, strict=True):
+        np.testing.assert_allclose(found, wanted[0, 1:-1], atol=1e-5)
+    for layers in ((0, 1), (1, 2)):
+        digest = hashlib.sha256(repr((config.to_dict(), layers)).encode())
+        for name, variable in sorted(named_variables(source.model).items()):
+            if name.startswith(source.encoder.scope):
+                digest.update(name.encode())
+                digest.update(variable.numpy().tobytes())
+        found = vectors._fingerprint(source.model, layers)
+        assert (found == digest.hexdigest()) == (2 not in layers)
 
 
 def test_vectors_of_another_precision_have_a_name_of_their_own():
