@@ -258,5 +258,8 @@ def _masked_rows(context: Context, text: tf.Tensor):
     counts = tf.minimum(whole, context.spec.max_seq_length)
     rows = graph_features.first_of_rows(rows, counts)
     ids = rows.to_tensor()
+    # Texts may all be without pieces: the model is asked about one place.
+    empty = tf.cast(tf.equal(tf.shape(ids)[1], 0), tf.int32)
+    ids = tf.pad(ids, [[0, 0], [0, empty]])
     mask = tf.sequence_mask(counts, tf.shape(ids)[1], tf.int32)
     return ids, mask, whole > counts

@@ -147,3 +147,8 @@ def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
     )
     assert cut["truncated"].numpy().tolist() == [False, True]
     assert cut["num_masks"].numpy().tolist() == [2, 0]
+    # A zero-width space has no piece; alone it ended in an error.
+    none = lm_signatures(context)["fill_mask"].function(tf.constant(["\u200b"]))
+    assert none["filled"].numpy().tolist() == [b""]
+    assert none["num_masks"].numpy().tolist() == [0]
+    assert none["joint_log_prob"].numpy().tolist() == [0.0]
