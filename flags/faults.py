@@ -43,6 +43,7 @@ _DANGLING = (
     "it is a link to what is not there",
     "make that or remove the link",
 )
+_NO_TEMPORARY = "No usable temporary directory found in"  # Python's words
 _DAMAGED = "is damaged or cut off"
 _COPY = "copy or make it again"
 # Modules whose EOFError says that an archive ends too early.
@@ -97,6 +98,12 @@ def file_of(error: BaseException) -> str:
 def _of_system(error: BaseException) -> str | None:
     if not isinstance(error, OSError) or error.errno not in SYSTEM:
         return None
+    if _NO_TEMPORARY in str(error):
+        _, _, tried = str(error).partition(_NO_TEMPORARY)
+        return (
+            "wanted a folder that temporary files can be written to, found "
+            f"none in{tried}: free some space, or set TMPDIR to such a folder"
+        )
     what, fix = SYSTEM[error.errno]
     path = file_of(error)
     if error.errno == errno.EEXIST and os.path.islink(path):

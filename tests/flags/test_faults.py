@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import tempfile
 import zlib
 
 import pytest
@@ -149,3 +150,11 @@ def test_a_place_that_cannot_be_written_is_known_before(tmp_path):
     (tmp_path / "a").write_text("")
     with pytest.raises(NotADirectoryError, match="a/b/c"):
         files.check_output(str(tmp_path / "a" / "b" / "c"))
+
+
+def test_no_place_for_temporary_files_is_named(monkeypatch):
+    """A full disk or one without writing: it was "no such file or folder"."""
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+    line = line_of(raised(tempfile._get_default_tempdir))
+    assert "temporary files" in line and "TMPDIR" in line
+    assert "['/proc']" in line and "check the path" not in line
