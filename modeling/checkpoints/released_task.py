@@ -131,7 +131,10 @@ def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
         )
     if names is None:
         return tuple(f"LABEL_{i}" for i in range(count))
-    names_by_id = {str(key): value for key, value in names.items()}
+    names_by_id = {
+        str(key): str(value) if type(value) is int else value
+        for key, value in names.items()
+    }
     wanted = [str(i) for i in range(count)]
     if sorted(names_by_id) != sorted(wanted) or not all(
         isinstance(value, str) for value in names_by_id.values()

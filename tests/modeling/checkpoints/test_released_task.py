@@ -312,7 +312,7 @@ def test_a_class_that_is_not_known_is_no_head_of_ours(tmp_path):
     "names,message",
     [
         ({"0": "a", "2": "b"}, "a name for each of 0 to 1"),
-        ({"0": "a", "1": 7}, "a name for each of 0 to 1"),
+        ({"0": "a", "1": None}, "a name for each of 0 to 1"),
         ({"0": "a", "1": "a"}, "gives a name twice"),
         (["a", "b"], "wanted names of labels as id2label"),
         ({}, "wanted names of labels as id2label"),
@@ -322,6 +322,13 @@ def test_labels_that_are_none(tmp_path, names, message):
     folder = _changed(tmp_path, "bert_sequence", id2label=names)
     with pytest.raises(UserError, match=message):
         TaskSpec.read(folder)
+
+
+def test_labels_may_be_numbers_in_any_order(tmp_path):
+    """As transformers reads them; they were refused."""
+    names = {"2": "a", "1": 0, "0": 1}
+    folder = _changed(tmp_path, "bert_sequence", id2label=names)
+    assert TaskSpec.read(folder).labels == ("1", "0", "a")
 
 
 def test_one_output_is_what_the_problem_says(tmp_path):
