@@ -111,7 +111,8 @@ def _export_head(
 
     def build():
         if spec.head == _PRETRAINING:  # whatever objective trained it
-            return table.build(spec.head, config, {})
+            memory = getattr(config, "mem_len", None)
+            return table.build(spec.head, config.with_memory(memory), {})
         return build_objective(
             spec.head,
             config,

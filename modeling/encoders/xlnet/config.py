@@ -94,8 +94,12 @@ class XLNetConfig(RecurrentConfig):
         return self.attn_type == "uni"
 
     def with_memory(self, length: int | None) -> Self:
-        """A copy whose memory keeps all of the last `length` inputs."""
-        return self.replace(mem_len=length, reuse_len=None)
+        """A copy whose memory keeps all of the last `length` inputs.
+
+        For texts that begin without memory: with `same_length`, which no weight
+        depends on, each of their tokens would see itself alone.
+        """
+        return self.replace(mem_len=length, reuse_len=None, same_length=False)
 
     @classmethod
     def base(cls, vocab_size: int = 32000, **kwargs: Any) -> Self:

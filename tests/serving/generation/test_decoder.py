@@ -25,7 +25,10 @@ def make_generator(**overrides) -> Generator:
         | overrides
     )
     return Generator(
-        PretrainingModel(config), np.array([0, 3, 4]), eod=7, pad=5
+        PretrainingModel(config.with_memory(None)),
+        np.array([0, 3, 4]),
+        eod=7,
+        pad=5,
     )
 
 
@@ -38,7 +41,11 @@ def make_generator(**overrides) -> Generator:
         pytest.param(
             {"untie_r": False, "clamp_len": 4}, 0.0, marks=pytest.mark.slow
         ),
-        pytest.param({"attn_type": "uni"}, 0.8, marks=pytest.mark.slow),
+        pytest.param(
+            {"attn_type": "uni", "same_length": True},
+            0.8,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["bi", "bi-greedy", "tied-clamped", "uni"],
 )

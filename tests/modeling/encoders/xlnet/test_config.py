@@ -125,3 +125,12 @@ def test_blind_rows_are_kept_with_the_model(tmp_path):
     assert chosen.encoder.blind_rows == "zero"
     with pytest.raises(UserError, match="`blind_rows` must be one of"):
         XLNetConfig(50, 8, 1, 2, 4, 16, blind_rows="mean")
+
+
+def test_texts_that_begin_without_memory_have_all_keys_before_them():
+    """With same_length a token that no memory precedes saw itself alone."""
+    config = XLNetConfig(
+        **SIZES, attn_type="uni", same_length=True, mem_len=4, reuse_len=2
+    )
+    wanted = {"mem_len": 7, "reuse_len": None, "same_length": False}
+    assert config.with_memory(7) == config.replace(**wanted)
