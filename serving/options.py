@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+from common import files
 from common.checks import (
     distinct_folders,
     follows,
@@ -90,6 +91,13 @@ class PredictOptions:
             bool(self.text) != bool(self.input_file),
             "give one of --text and --input_file",
         )
+        for name in ("input_file", "output_file"):
+            path = getattr(self, name)
+            require(
+                not files.is_remote(path),
+                f"--{name}={path}: wanted a file of this machine, where a "
+                "stopped run can go on, found one of another place; copy it",
+            )
         plain_name(self.output_file)
         require(
             not self.output_file.lower().endswith(_TABLES),

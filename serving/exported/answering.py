@@ -224,7 +224,7 @@ def _digest(model: SavedModel) -> str:
     one may lie where it was."""
     names = ("signature.json", "variables/variables.index")
     paths = [os.path.join(model.version_dir, name) for name in names]
-    digests = [files.sha256_of_file(p) for p in paths if os.path.exists(p)]
+    digests = [files.sha256_of_file(p) for p in paths if files.exists(p)]
     return " ".join(digests)
 
 

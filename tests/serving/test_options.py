@@ -154,6 +154,16 @@ def test_exports_take_what_their_task_has():
 
 
 @pytest.mark.parametrize(
+    "files",
+    [{"input_file": "gs://b/a"}, {"text": ("a",), "output_file": "gs://b/a"}],
+)
+def test_rows_and_answers_are_files_of_this_machine(files):
+    """The input "does not exist"; the output had no folder, at the end."""
+    with pytest.raises(UserError, match="=gs://b/a: wanted a file of this"):
+        PredictOptions("gs://b/model", **files)
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("a.jsonl.gz", "written plain: give a name without .gz"),

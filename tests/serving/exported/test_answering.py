@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.errors import UserError
 from serving.exported import answering
@@ -155,17 +156,21 @@ def test_planted_answers_harm_no_other_file(tmp_path, plant):
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_another_model_in_the_same_place_does_not_go_on(tmp_path):
+@pytest.mark.parametrize("folder", ["", "ram://predicted"])
+def test_another_model_in_the_same_place_does_not_go_on(tmp_path, folder):
+    """A model in a bucket went on, whatever it was."""
     model = FakeModel()
-    model.version_dir = str(tmp_path / "1")
-    (tmp_path / "1" / "variables").mkdir(parents=True)
-    weights = tmp_path / "1" / "variables" / "variables.index"
-    weights.write_bytes(b"one")
+    model.version_dir = f"{folder or tmp_path}/1"
+    weights = f"{model.version_dir}/variables/variables.index"
+    tf.io.gfile.makedirs(os.path.dirname(weights))
+    with tf.io.gfile.GFile(weights, "w") as f:
+        f.write("one")
     (tmp_path / "in.txt").write_text("a\nb\nc\nd\n\nb\n")
     for _ in range(2):  # the same model goes on
         with pytest.raises(UserError, match="the text is empty"):
             answering.predict_file(model, options(tmp_path))
-    weights.write_bytes(b"two")
+    with tf.io.gfile.GFile(weights, "w") as f:
+        f.write("two")
     with pytest.raises(UserError, match=r"another run \(different: weights\)"):
         answering.predict_file(model, options(tmp_path))
 
