@@ -375,10 +375,13 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
             for name, value in values.items()
         }
         np.savez(path, **flat)
-        # TensorFlow would take `[ * ?` of the folder's own path for a pattern.
-        link = os.path.join(scratch, "model")
-        os.symlink(os.path.abspath(directory), link)
-        command = [sys.executable, _RELOAD_CHECK, link]
+        if files.is_remote(directory):
+            folder = files.plain_folder(directory)
+        else:
+            # TensorFlow would take `[ * ?` of its own path for a pattern.
+            folder = os.path.join(scratch, "model")
+            os.symlink(os.path.abspath(directory), folder)
+        command = [sys.executable, _RELOAD_CHECK, folder]
         command += [path, str(TOLERANCES[precision])]
         # Away from the project, so that none of it can be imported.
         done = subprocess.run(

@@ -336,3 +336,16 @@ def test_a_refusal_says_what_differs(tmp_path, monkeypatch):
     script.write_text("sys.exit(1)")
     with pytest.raises(UserError, match="NameError: name 'sys' is not def"):
         exporter._check_reload("/x/1", {"in": {}, "out": {}}, "float32")
+
+
+def test_an_export_in_a_bucket_is_read_there(tmp_path, monkeypatch):
+    """A link to it led nowhere: the check failed, after all the work."""
+    script = tmp_path / "reader.py"
+    script.write_text("import sys\nprint(sys.argv[1])\nsys.exit(1)")
+    monkeypatch.setattr(exporter, "_RELOAD_CHECK", str(script))
+    with pytest.raises(UserError, match="exported: gs://b/export/.1.tmp-7$"):
+        exporter._check_reload(
+            "gs://b/export/.1.tmp-7", {"in": {}, "out": {}}, "float32"
+        )
+    with pytest.raises(UserError, match="for a pattern; rename the folder"):
+        exporter._check_reload("gs://b[1]/1", {"in": {}, "out": {}}, "float32")
