@@ -41,7 +41,7 @@ TEXT = ("a",)
         (lambda: FillOptions("a", beam_size=0), "--beam_size must be >= 1"),
         (
             lambda: FillOptions("a", seed=1),
-            "--seed=1 is for --order=random, received --order=left_to_right",
+            "--seed is of --order=random, found left_to_right: leave it out",
         ),
         (lambda: FillOptions("a", max_chars=0), "--max_chars must be >= 1"),
         (
@@ -58,7 +58,7 @@ TEXT = ("a",)
         ),
         (
             lambda: ScoreOptions(TEXT, "all", seed=1),
-            "--seed=1 is for --order=random, received --order=all",
+            "--seed is of --order=random, found all: leave it out",
         ),
         (lambda: ScoreOptions(TEXT, context_chars=-1), "--context_chars must"),
         (lambda: ScoreOptions(TEXT, max_seq_length=0), "--max_seq_length must"),
