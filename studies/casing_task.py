@@ -8,7 +8,6 @@ capitals, M = mixed) and of the mark that follows it (none, comma, period,
 question, exclamation). A word alone says little: see docs/guides/tasks/tagging.md.
 """
 
-import glob
 import os
 import re
 
@@ -16,6 +15,7 @@ from absl import flags
 
 from common import files
 from common.errors import UserError
+from data.corpus import documents as corpus
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -63,14 +63,12 @@ def split_of(number: int) -> str:
 
 def main() -> None:
     """Reads the files and writes train, dev and test."""
-    paths = sorted(glob.glob(FLAGS.input_glob, recursive=True))
-    if not paths:
-        raise UserError(f"--input_glob={FLAGS.input_glob} matches no file")
     texts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     number = 0
-    for path in paths:
-        with open(path, encoding="utf-8") as f:
-            for line in f:
+    for path in corpus.list_files(FLAGS.input_glob):
+        with corpus.open_text(path) as f:
+            lines_of_file = corpus.read_line_bytes(f, path)
+            for line in corpus.decode_lines(path, lines_of_file):
                 pairs = rows(line)
                 if not MIN_WORDS <= len(pairs) <= MAX_WORDS:
                     continue
@@ -91,7 +89,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("input_glob", None, "Text files.", required=True)
+    flags.DEFINE_string(
+        "input_glob", None, "Text files, plain or .gz.", required=True
+    )
     flags.DEFINE_string("output_dir", None, "Folder to write.", required=True)
     flags.DEFINE_integer("max_lines", 20000, "Lines to use.", lower_bound=10)
     app.run(main)
