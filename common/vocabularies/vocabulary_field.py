@@ -11,8 +11,8 @@ before it, so that a damaged file is known as one without any other file.
 import hashlib
 import json
 
-from common.contract import protobuf
 from common.errors import UserError
+from common.vocabularies import protobuf
 from common.vocabularies.text_settings import TextSettings
 
 _FIELD = 1906  # after the paper's number; any of 200 and above is free

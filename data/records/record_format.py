@@ -14,8 +14,8 @@ from typing import IO
 
 import numpy as np
 
-from common.contract.protobuf import field
 from common.errors import UserError
+from common.vocabularies.protobuf import field
 
 HEADER = 12  # length and its masked CRC
 FOOTER = 4  # masked CRC of the data

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from common.contract.protobuf import field
+from common.vocabularies.protobuf import field
 
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from common.contract import protobuf
+from common.vocabularies import protobuf
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300, 2**14, 2**21])
