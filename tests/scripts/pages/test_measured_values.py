@@ -119,12 +119,19 @@ def test_rates_of_starts_are_means_of_their_values(five_seeds):
         assert row[2:] == [shown(by_rate[rate]) for rate in ("3e-4", "1e-3")]
 
 
-def test_tunings_are_means_of_their_values():
+@pytest.mark.parametrize(
+    "file,name,column",
+    [
+        ("results_tunings.tsv", "tunings", "tuning"),
+        ("results_night.tsv", "night", "labels"),
+    ],
+)
+def test_gains_paired_by_seed_are_means_of_their_values(file, name, column):
     found = collections.defaultdict(dict)
-    for row in values("results_tunings.tsv"):
-        key = row["task"], row["tuning"], row["start"]
+    for row in values(file):
+        key = row["task"], row[column], row["start"]
         found[key][row["seed"]] = 100 * float(row["value"])
-    rows = table("ten_tasks", "tunings")
+    rows = table("ten_tasks", name)
     assert len(rows) * 2 == len(found)
     for row in rows:
         pretrained, random = (
