@@ -4,7 +4,8 @@
         --input_file=rows.jsonl --output_file=answers.jsonl
 
 Input, output and resume are those of `serving.predict`; one model alone gives
-its answers, byte by byte. docs/guides/serving/shell.md says how answers are joined.
+its answers, byte by byte. docs/guides/serving/shell.md says how answers are
+joined.
 """
 
 import sys

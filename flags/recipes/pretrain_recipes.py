@@ -46,9 +46,9 @@ _V2 = {
     "warmup_steps": 40_000,
 }
 
-# Found by search on two cores (docs/explanation/small_models/small_minutes.md). So small a model first
-# reaches the unigram plateau and stays there for a while; single tokens as
-# targets, more of them, and larger first weights end that sooner.
+# Found by search on two cores (docs/explanation/small_models/small_minutes.md).
+# So small a model first reaches the unigram plateau and stays there for a while;
+# single tokens as targets, more of them, and larger first weights end that sooner.
 _SMALL = {
     "n_layer": 3,
     "d_model": 192,

@@ -150,6 +150,11 @@ def check_memory(
             "--reset_memory_at_document empties a memory, and this model has "
             "none: leave it out, or give --mem_len to an encoder with memory"
         )
+    if getattr(config, "sees_only_itself", False):
+        raise UserError(
+            "same_length without memory leaves every token only itself: give "
+            "a --mem_len, or leave --same_length out"
+        )
     if config.mem_len and not reuse_len:
         raise UserError(
             f"`mem_len` is {config.mem_len} but {data_dir} was built "
@@ -269,7 +274,8 @@ def _plateau_line(options: RunOptions, unigram_entropy: float) -> str:
         return f"left the unigram plateau by step {step}"
     return (
         "the model is still on the unigram plateau: give it more --train_steps; "
-        "docs/explanation/small_models/unigram_plateau.md shows which settings leave it early"
+        "docs/explanation/small_models/unigram_plateau.md shows which settings "
+        "leave it early"
     )
 
 

@@ -7,9 +7,9 @@ is one of those. Small models hardly move with it.
 
 from collections.abc import Callable
 
-# Widths up to 256: measured (docs/explanation/results/ten_tasks.md): TREC, AG News and
-# IMDB take 1e-3, STS-B, CoLA and spans 3e-4. Up to 512: in the middle of what
-# Turc et al. (2019) tried for BERTs of these widths.
+# Widths up to 256: measured (docs/explanation/results/ten_tasks.md): TREC, AG
+# News and IMDB take 1e-3, STS-B, CoLA and spans 3e-4. Up to 512: in the middle
+# of what Turc et al. (2019) tried for BERTs of these widths.
 _UP_TO = {256: 1e-3, 512: 1e-4}
 _WIDER = 3e-5
 

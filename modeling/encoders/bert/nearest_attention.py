@@ -1,8 +1,8 @@
 """First weights with which half of the heads attend to one of the nearest tokens.
 
 A model with them leaves the unigram plateau sooner
-(docs/explanation/small_models/unigram_plateau.md). Letters: N heads, H head size, D model, E
-embedding.
+(docs/explanation/small_models/unigram_plateau.md). Letters: N heads, H head size,
+D model, E embedding.
 
 Positions begin as sinusoids p_i (E/2 frequencies w). Queries take H/2 of them turned
 by the head's distance o, keys take them as they are:

@@ -93,6 +93,11 @@ class XLNetConfig(RecurrentConfig):
         """Whether positions see the past only."""
         return self.attn_type == "uni"
 
+    @property
+    def sees_only_itself(self) -> bool:
+        """Whether the M + 1 keys of every position are its own alone."""
+        return self.causal and self.same_length and not self.mem_len
+
     def with_memory(self, length: int | None) -> Self:
         """A copy whose memory keeps all of the last `length` inputs.
 

@@ -1,8 +1,8 @@
 """First weights with which half of the heads attend to one of the nearest tokens.
 
 A model with them leaves the unigram plateau sooner
-(docs/explanation/small_models/unigram_plateau.md). Letters: N heads, H head size, R distances, D
-model.
+(docs/explanation/small_models/unigram_plateau.md). Letters: N heads, H head size,
+R distances, D model.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """Whose vocabulary a pretraining goes on with, and its last lines."""
 
+import contextlib
 import json
 import types
 
@@ -11,6 +12,7 @@ from common.vocabularies import vocabulary
 from modeling.encoders import registry
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.encoders.xlnet.config import XLNetConfig
 from tests.helpers import released
 from tests.helpers.runs import builds
 from training.jobs import pretraining_job
@@ -50,6 +52,24 @@ def test_a_memory_that_is_not_there_is_not_emptied():
     pretraining_job.check_memory(without, "records", 4)
     with pytest.raises(UserError, match="^--reset_memory_at_document empties"):
         pretraining_job.check_memory(without, "records", 4, resets=True)
+
+
+@pytest.mark.parametrize(
+    "attn_type,mem_len,alone",
+    [("uni", 0, True), ("uni", 4, False), ("bi", 0, False)],
+)
+def test_tokens_that_would_see_only_themselves(attn_type, mem_len, alone):
+    """The query stream of such a token sees nothing at all."""
+    config = XLNetConfig(
+        **dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4),
+        **dict(d_inner=4, attn_type=attn_type, same_length=True),
+        mem_len=mem_len,
+    )
+    expected = contextlib.nullcontext()
+    if alone:
+        expected = pytest.raises(UserError, match="leaves every token only it")
+    with expected:
+        pretraining_job.check_memory(config, "records", 4)
 
 
 @pytest.fixture
