@@ -89,7 +89,7 @@ def test_pages_with_the_server_install_its_packages():
         page
         for page in pages.pages()
         if any(c.program == "serving.serve" for c in pages.commands_of(page))
-        and page.parent.name in ("serving", "tutorials")
+        and page.parent.name in ("guides", "serving", "tutorials")
     ]
     assert len(with_server) >= 3
     for page in with_server:
