@@ -73,8 +73,11 @@ class BertModel(Stack):
         """The layers in the order in which they run; shared ones repeat."""
         config = self.config
         layers = []
+        # Rounded as in Hugging Face's class: with 18 layers in 14 groups layer
+        # 9 has group 6, where 9 * 14 / 18 is 7.
+        layers_per_group = config.n_layer / config.layer_groups
         for i in range(config.n_layer):
-            layers += self.groups[i * config.layer_groups // config.n_layer]
+            layers += self.groups[int(i / layers_per_group)]
         return layers
 
     def call(

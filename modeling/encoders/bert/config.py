@@ -121,7 +121,7 @@ class AlbertConfig(BertConfig):
     num_groups: int = setting(
         1,
         "albert: G, groups of layers with their own weights; layer i has those "
-        "of group floor(i G / L).",
+        "of group floor(i / (L / G)).",
     )
     # layers of a group, which all run for one of the L
     inner_group_num: int = 1

@@ -10,6 +10,7 @@ from modeling.attention import plain
 from modeling.attention.relative import probabilities
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from tests.modeling.encoders import golden_encoders as g
 from training.optim.variable_groups import build_groups
@@ -228,6 +229,19 @@ def test_a_group_of_layers_gives_one_state(recompute):
     np.testing.assert_allclose(
         output.hidden_states[1], layers[1](layers[0](x)), atol=1e-6
     )
+
+
+def test_groups_that_do_not_divide_the_layers_are_hugging_faces():
+    model = BertModel(ALBERT.replace(n_layer=18, num_groups=14))
+    numbers = [
+        next(g for g, group in enumerate(model.groups) if layer in group)
+        for layer in model.applied_layers()
+    ]
+    # `albert_layer_groups[int(i / (18 / 14))]` of transformers 5, by hand.
+    assert numbers == [
+        *(0, 0, 1, 2, 3, 3, 4, 5, 6),
+        *(6, 7, 8, 9, 10, 10, 11, 12, 13),
+    ]
 
 
 def test_rates_by_layer_are_refused_where_layers_are_shared():
