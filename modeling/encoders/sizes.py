@@ -16,6 +16,9 @@ _USUAL = {
     "n_head": 12,
     "d_head": 64,
     "d_inner": 3072,
+    "d_embed": 768,
+    "embedding_size": 768,
+    "inner_group_num": 1,
     "max_position_embeddings": 8192,
     "type_vocab_size": 2,
 }
@@ -24,9 +27,13 @@ _USUAL = {
 def parameters(config: EncoderConfig) -> int:
     """Of the matrices: what makes nearly all of a model."""
     d = config.d_model
-    width = getattr(config, "d_embed", None) or d
+    # Transformer-XL's, ALBERT's, then those that have one width only.
+    width = getattr(config, "d_embed", None)
+    width = width or getattr(config, "d_embedding", d)
     layer = 4 * d * config.n_head * config.d_head + 2 * d * config.d_inner
-    layers = 1 if getattr(config, "shared_layers", False) else config.n_layer
+    layers = config.n_layer
+    if hasattr(config, "layer_groups"):  # ALBERT's layers share weights
+        layers = config.layer_groups * config.inner_layers
     tables = config.vocab_size
     if hasattr(config, "type_vocab_size"):  # places are learned
         tables += config.max_position_embeddings + config.type_vocab_size

@@ -10,7 +10,7 @@ from common.process import memory
 from modeling import XLNetConfig
 from modeling.checkpoints import hf, restore
 from modeling.encoders import registry, sizes
-from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.conftest import ROOT
 
@@ -54,6 +54,28 @@ def test_what_fits_is_built_and_slots_count(monkeypatch):
     sizes.check(config, copies=2)
     with pytest.raises(UserError, match="the machine leaves"):
         sizes.check(config, copies=3)
+
+
+def test_narrow_embeddings_and_groups_of_albert_count_as_they_are():
+    shape = SIZES | {"vocab_size": 300, "n_layer": 6}
+    for groups, inner in ((1, 1), (4, 2)):
+        config = AlbertConfig(
+            **shape,
+            embedding_size=2,
+            num_groups=groups,
+            inner_group_num=inner,
+            max_position_embeddings=7,
+        )
+        encoder = registry.build_encoder(config)
+        found = sum(v.shape.num_elements() for v in encoder.variables)
+        assert 0.5 * found < sizes.parameters(config) <= found
+    xxlarge = AlbertConfig(30000, 4096, 12, 64, 16384)
+    # With norms, biases and pooler it has 222.6M.
+    assert 200e6 < sizes.parameters(xxlarge) < 222.6e6
+    for name in ("embedding_size", "inner_group_num"):
+        config = AlbertConfig(**(shape | {name: 10**12}))
+        with pytest.raises(UserError, match=f"`{name}` 1000000000000 of"):
+            sizes.check(config)
 
 
 def test_the_file_of_weights_that_do_not_fit_is_named(tmp_path):
