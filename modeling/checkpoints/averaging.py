@@ -89,6 +89,7 @@ def average(options: AverageOptions) -> list[str]:
     latest = newest(folder)
     return [
         *([latest.why] if latest and latest.why else []),
+        *weights.notes,  # the heads of several tasks are left out
         f"{len(means)} variables averaged over {len(prefixes)} checkpoints: "
         + ", ".join(os.path.basename(prefix) for prefix in prefixes),
         f"written: {options.output}",

@@ -12,6 +12,7 @@ from modeling.checkpoints import averaging, restore
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import AverageOptions
 from modeling.encoders.registry import write_config
+from modeling.heads.multi_task import MultiTaskModel
 
 CONFIG = XLNetConfig(
     vocab_size=11, d_model=6, n_layer=1, n_head=3, d_head=4, d_inner=10
@@ -63,6 +64,17 @@ def test_vocabulary_and_task_come_along_and_the_runs_own_files_do_not(run):
         *("checkpoint", "xlnet_config.json", "task.json"),
         *("spiece.model", "spiece.json"),
     }
+
+
+def test_heads_of_several_tasks_are_said_to_be_left_out(run):
+    tasks = {"a": {"head": "classification", "num_labels": 2}}
+    model = MultiTaskModel(CONFIG, tasks)
+    for step in (40, 50):
+        path = str(run / f"model.ckpt-{step}")
+        tf.train.Checkpoint(model=model).write(path)
+    _, lines = average(run, 2)
+    wanted = "left out, another head: heads/a/class_dense/kernel"
+    assert wanted in lines
 
 
 def test_too_few_checkpoints_and_an_output_that_is_there(run):
