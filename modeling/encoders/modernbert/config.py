@@ -114,11 +114,17 @@ class ModernBertConfig(FileConfig):
             raise UserError("`classifier_bias` must be false")
         # Derived, and written; a copy with other layers must not keep them.
         layer_types = self.extra.pop("layer_types", None)
-        if layer_types not in (None, self._layer_types()):
+        if layer_types is not None and not self._has_types(layer_types):
             raise UserError(
                 f"`layer_types` must be global every {self.global_every} "
                 f"layers, received {layer_types}"
             )
+
+    def _has_types(self, layer_types: Any) -> bool:
+        # A file may ask for more layers than a list can hold.
+        whole = isinstance(layer_types, list)
+        whole = whole and len(layer_types) == self.n_layer
+        return whole and layer_types == self._layer_types()
 
     def _layer_types(self) -> list[str]:
         return [

@@ -66,6 +66,14 @@ def test_a_wrong_file_is_one_line(change, message):
         registry.config_from_dict(fields)
 
 
+def test_no_list_is_made_of_more_layers_than_the_file_has(monkeypatch):
+    """Of 1e12 layers it filled the memory before their number was refused."""
+    fields = json.loads(TINY.to_json()) | {"num_hidden_layers": 10**12}
+    monkeypatch.setattr(ModernBertConfig, "_layer_types", None)
+    with pytest.raises(UserError, match="`layer_types` must be global"):
+        registry.config_from_dict(fields)
+
+
 @pytest.mark.parametrize("scaling", [None, {"rope_type": "default"}])
 def test_positions_that_are_not_scaled_are_read(scaling):
     fields = json.loads(TINY.to_json()) | {"rope_scaling": scaling}
