@@ -1,6 +1,7 @@
 """Whether a model fits, told from the numbers of its configuration."""
 
 import fractions
+import itertools
 
 from common.errors import UserError
 from common.process import memory
@@ -20,26 +21,39 @@ _USUAL = {
     "embedding_size": 768,
     "inner_group_num": 1,
     "max_position_embeddings": 8192,
+    "max_positions": 8192,
     "type_vocab_size": 2,
 }
 
 
 def parameters(config: EncoderConfig) -> int:
     """Of the matrices: what makes nearly all of a model."""
-    d = config.d_model
-    # Transformer-XL's, ALBERT's, then those that have one width only.
-    width = getattr(config, "d_embed", None)
-    width = width or getattr(config, "d_embedding", d)
-    layer = 4 * d * config.n_head * config.d_head + 2 * d * config.d_inner
+    d, heads = config.d_model, config.n_head * config.d_head
+    layer = 4 * d * heads + 2 * d * config.d_inner
+    if getattr(config, "learns_positions", False):
+        layer += config.max_positions * (
+            d if config.bound_to_segment else heads
+        )
     layers = config.n_layer
     if hasattr(config, "layer_groups"):  # ALBERT's layers share weights
         layers = config.layer_groups * config.inner_layers
-    tables = config.vocab_size
+    return _tables(config) + layers * layer
+
+
+def _tables(config: EncoderConfig) -> int:
+    """Of the embeddings."""
+    if getattr(config, "div_val", 1) > 1:  # narrower for rare words
+        ends = itertools.pairwise(config.cluster_ends)
+        return sum(
+            (b - a) * config.cluster_width(i) for i, (a, b) in enumerate(ends)
+        )
+    # Transformer-XL's, ALBERT's, then those that have one width only.
+    width = getattr(config, "d_embed", None)
+    width = width or getattr(config, "d_embedding", config.d_model)
+    rows = config.vocab_size
     if hasattr(config, "type_vocab_size"):  # places are learned
-        tables += config.max_position_embeddings + config.type_vocab_size
-    if getattr(config, "div_val", 1) > 1:
-        tables = 0  # narrower for rare words
-    return tables * width + layers * layer
+        rows += config.max_position_embeddings + config.type_vocab_size
+    return rows * width
 
 
 def check(config: EncoderConfig, copies: int = 1, path: str = "") -> None:

@@ -26,6 +26,26 @@ def test_the_field_is_named(kind, name):
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"encoding": "shaw", "max_positions": 10**12},
+        {"encoding": "per_layer", "max_positions": 10**12},
+        {"vocab_size": 10**12, "cutoffs": (5,), "div_val": 2},
+    ],
+)
+def test_learned_positions_and_clusters_count(change):
+    fields = SIZES | {"d_head": 2} | change
+    name = "max_positions" if "encoding" in change else "vocab_size"
+    with pytest.raises(UserError, match=f"`{name}` 1000000000000 of"):
+        registry.build_encoder(TransformerXLConfig(**fields))
+    fields[name] = 40
+    config = TransformerXLConfig(**fields)
+    encoder = registry.build_encoder(config)
+    found = sum(v.shape.num_elements() for v in encoder.variables)
+    assert 0.5 * found < sizes.parameters(config) <= found
+
+
 @pytest.mark.parametrize("digits", [400, 4000])
 def test_numbers_that_no_float_holds(digits):
     value = 10 ** (digits - 1)
