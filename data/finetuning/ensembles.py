@@ -28,6 +28,9 @@ def combine(
         return {"logits": mean(logits, weights)}
     if head == "multi_label":
         shares = mean([metrics.sigmoid(x) for x in logits], weights)
+        # From Python 3.12 on the sum of weights is rounded otherwise than that
+        # of the arrays, and a mean of ones may lie above 1.
+        shares = np.minimum(shares, 1.0)
         with np.errstate(divide="ignore"):
             logits = np.log(shares) - np.log1p(-shares)
         return {"logits": np.clip(logits, -700.0, 700.0)}

@@ -41,6 +41,22 @@ def test_means_are_of_probabilities():
     assert alone["logits"] is first
 
 
+def test_members_that_are_all_certain_have_no_nan(monkeypatch):
+    """Python 3.12's `sum` of floats is exact; that of arrays is not."""
+
+    def exact(values):
+        values = list(values)
+        plain = all(type(value) is float for value in values)
+        return math.fsum(values) if plain else np.sum(values, 0)
+
+    monkeypatch.setattr(ensembles, "sum", exact, raising=False)
+    weights = [0.1, 0.2, 0.3]
+    assert 0.1 + 0.2 + 0.3 > math.fsum(weights)
+    members = [{"logits": np.full([1, 2], 40.0)}] * 3
+    found = ensembles.combine("multi_label", members, weights)["logits"]
+    assert found.tolist() == [[700.0, 700.0]]
+
+
 def test_members_are_taken_while_they_help():
     values = {
         (0,): 0.5,
