@@ -14,6 +14,7 @@ by the head's distance o, keys take them as they are:
 import numpy as np
 import tensorflow as tf
 
+from common.errors import UserError
 from modeling.attention.positions import sinusoid_table
 from modeling.encoders.bert.backbone import BertModel
 from modeling.ops.initializers import neighbour_distances
@@ -26,8 +27,17 @@ def attend_to_nearest(encoder: BertModel) -> None:
 
     These keep nothing of their random values. With ALBERT they undo the mapping
     from E to D first.
+
+    Raises UserError: E is odd.
     """
     config = encoder.config
+    if config.d_embedding % 2:
+        name = "embedding_size" if encoder.mapping is not None else "d_model"
+        raise UserError(
+            "--init_attention=nearest begins positions as half sines, half "
+            f"cosines: wanted an even --{name}, found {config.d_embedding}; or "
+            "give --init_attention=random"
+        )
     table = encoder.embeddings.position_table
     table.assign(sinusoids(*table.shape, config.init_std))
     distances = neighbour_distances(config.n_head)

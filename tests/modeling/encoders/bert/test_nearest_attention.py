@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.errors import UserError
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
@@ -70,3 +71,16 @@ def test_positions_keep_their_deviation_and_the_rest_stays(kind):
     for name, value in named_variables(plain).items():
         equal = np.array_equal(value, named_variables(nearest)[name])
         assert equal != any(part in name for part in changed), name
+
+
+@pytest.mark.parametrize(
+    "kind, change, flag",
+    [
+        ("bert", {"d_model": 9, "n_head": 3}, "d_model, found 9"),
+        ("albert", {"embedding_size": 5}, "embedding_size, found 5"),
+    ],
+)
+def test_an_odd_width_has_no_halves(kind, change, flag):
+    model = BertModel(CONFIGS[kind].replace(**change))
+    with pytest.raises(UserError, match=f"wanted an even --{flag}"):
+        attend_to_nearest(model)
