@@ -13,8 +13,8 @@ from modeling.ops.shapes import sizes
 
 # Of the shifts on TPU. Rows of a bfloat16 tile; bases of the digits that
 # selects go by.
-TILE_ROWS = 16
-_TILE_BASE = 4
+TILE_ROWS = 8
+_TILE_BASE = 8
 _ROW_BASE = 8
 
 

@@ -126,12 +126,15 @@ def attend(
         scores, undo = masked_scores(
             own, dataclasses.replace(keys, k=k, r=r), stream
         )  # [N, B, Q, K]
-        p = probabilities(scores, v.dtype)  # [N, B, Q, K]
+        if keys.method == "radix":
+            p, sums = undivided_probabilities(scores, v.dtype)
+        else:
+            p, sums = probabilities(scores, v.dtype), None  # [N, B, Q, K]
         dropped = drop_probabilities(p, seed, rate=rate)
-        out = tf.matmul(dropped, v)  # [N, B, Q, H]
+        out = _divided(tf.matmul(dropped, v), sums)  # [N, B, Q, H]
 
         def gradient(d_out):
-            d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate)
+            d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate, sums)
             d_content = tf.matmul(d_scores, k)  # [N, B, Q, H]
             d_position, d_r = _position_gradients(
                 undo(d_scores), position_q, r
@@ -150,17 +153,18 @@ def attend(
     )
 
 
-def value_gradients(p, v, out, d_out, seed, rate):
+def value_gradients(p, v, out, d_out, seed, rate, sums=None):
     """Gradients of the scores [N, B, Q, K] and of v [N, B, K, H].
 
     Of the probabilities `p` before dropout, v, the attention vectors `out`
-    [N, B, Q, H] and their gradient `d_out`.
+    [N, B, Q, H] and their gradient `d_out`; `p` is yet to divide by `sums`.
     """
     d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
     again = not_before(d_out, seed)
     dropped = drop_probabilities(p, again, rate=rate)  # [N, B, Q, K]
-    d_v = tf.matmul(dropped, d_out, transpose_a=True)
-    return softmax_gradient(p, d_dropped, out, d_out, seed, rate=rate), d_v
+    d_v = tf.matmul(dropped, _divided(d_out, sums), transpose_a=True)
+    d_scores = softmax_gradient(p, d_dropped, out, d_out, seed, sums, rate=rate)
+    return d_scores, d_v
 
 
 def masked_scores(queries: Queries, keys: Keys, stream: Stream):
@@ -193,6 +197,25 @@ def masked_scores(queries: Queries, keys: Keys, stream: Stream):
 def probabilities(scores: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """float32 scores [N, B, Q, K] -> of the compute type, 1 in sum over K."""
     return tf.cast(tf.nn.softmax(scores), dtype)
+
+
+def undivided_probabilities(scores: tf.Tensor, dtype: tf.DType):
+    """exp(scores - largest) of the compute type, its float32 sums [N, B, Q, 1].
+
+    The probabilities are their quotient. For TPU, where one pass makes both:
+    the quotient would be another pass over all scores. The rows of the
+    attention vectors are divided instead, H numbers each instead of K.
+    """
+    scores -= tf.reduce_max(scores, -1, keepdims=True)
+    weights = tf.exp(scores)
+    return tf.cast(weights, dtype), tf.reduce_sum(weights, -1, keepdims=True)
+
+
+def _divided(x, sums):
+    """x [N, B, Q, H] over the sums of its rows, or x where there are none."""
+    if sums is None:
+        return x
+    return tf.cast(tf.cast(x, tf.float32) / sums, x.dtype)
 
 
 def position_scores(q: tf.Tensor, r: tf.Tensor) -> tf.Tensor:
@@ -278,15 +301,19 @@ def _drop(p, seed, rate):
 
 
 @fusion.compiled
-def softmax_gradient(p, d_dropped, out, d_out, seed, rate):
+def softmax_gradient(p, d_dropped, out, d_out, seed, sums=None, *, rate):
     """The gradient of the scores [N, B, Q, K], dropout of `p` included.
 
     The sum over a row that it needs is that of `out` * `d_out` [N, B, Q, H].
+    With `sums` the probabilities are `p` over these.
     """
     inner = tf.cast(out, tf.float32) * tf.cast(d_out, tf.float32)
     inner = tf.reduce_sum(inner, -1, keepdims=True)  # [N, B, Q, 1]
     d_p = dropout.masked(tf.cast(d_dropped, tf.float32), seed, rate)
-    return tf.cast(tf.cast(p, tf.float32) * (d_p - inner), p.dtype)
+    p_wide = tf.cast(p, tf.float32)
+    if sums is not None:
+        p_wide /= sums
+    return tf.cast(p_wide * (d_p - inner), p.dtype)
 
 
 def _unshift(d_scores, count):

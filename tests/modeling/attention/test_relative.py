@@ -65,10 +65,21 @@ def random(*shape):
     return tf.constant(RANDOM.normal(size=shape), tf.float32)
 
 
+def divides_late(attend, tensors) -> bool:
+    """Whether a graph of it has no softmax."""
+    graph = tf.function(attend).get_concrete_function(*tensors).graph
+    functions = graph.as_graph_def().library.function
+    nodes = [*graph.as_graph_def().node]
+    for function in functions:
+        nodes += function.node_def
+    return not any(node.op == "Softmax" for node in nodes)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("chosen", [False, True])
-def test_attention_and_its_written_gradient(chosen, directions):
+@pytest.mark.parametrize("method", ["gather", "radix"])
+def test_attention_and_its_written_gradient(method, chosen, directions):
     n, b, t, k, h = 3, 4, 5, 7, 2
     q = 4 if chosen else t
     r = k + t
@@ -88,7 +99,7 @@ def test_attention_and_its_written_gradient(chosen, directions):
         rows = tf.constant(RANDOM.integers(0, t, [b, q]), tf.int32)
 
     def keys_of(key, value, table):
-        return relative.Keys(key, value, table, t, k)
+        return relative.Keys(key, value, table, t, k, method)
 
     def written(content, position, segment, key, value, table):
         return relative.attend(
@@ -110,6 +121,7 @@ def test_attention_and_its_written_gradient(chosen, directions):
 
     upstream = random(n, b, q, h)
     check_same(written, tensors, upstream)
+    assert (method == "radix") == divides_late(written, tensors)
     for a, b_ in zip(
         tf.nest.flatten(value_and_gradients(written, tensors, upstream)),
         tf.nest.flatten(value_and_gradients(automatic, tensors, upstream)),
