@@ -12,7 +12,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from common.errors import Stopped, UserError, printable
-from common.process import clock, memory, terminal
+from common.process import clock, ending, memory, terminal
 from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
@@ -27,8 +27,9 @@ def run(main: Callable[[], None]) -> None:
     A `UserError` and the faults of disks and files become one line on standard
     error and exit status 1; a wrong or unknown flag is absl's one line and exit
     status 1, too; surplus positional arguments are refused. Ctrl-C ends with
-    status 130, a training that was stopped on request with that of `Stopped`, a
-    closed pipe of the output silently.
+    status 130, SIGTERM with 143, a closed terminal with 129, a training that was
+    stopped on request with that of `Stopped`, a closed pipe of the output
+    silently.
     """
 
     def call(argv: list[str]) -> None:
@@ -42,12 +43,13 @@ def run(main: Callable[[], None]) -> None:
             _check_home()
             _check_empty()
             _check_tpu()
+            ending.watch()
             hub_flags.make_local()
             with clock.command():
                 main()
             sys.stdout.flush()
-        except KeyboardInterrupt:
-            fail(_INTERRUPTED, 130)
+        except KeyboardInterrupt as e:
+            fail(_INTERRUPTED, getattr(e, "status", 130))
         except Stopped as stop:
             sys.stdout.flush()
             sys.exit(stop.status)

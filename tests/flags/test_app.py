@@ -1,5 +1,6 @@
 """How commands start: help, strict flags, one-line errors."""
 
+import signal
 import subprocess
 import sys
 
@@ -35,6 +36,12 @@ def main():
         print("saved")
         at_22 = absl_flags.FLAGS.vocab_size == 22
         raise Stopped("SIGTERM" if at_22 else "the time is over")
+    if absl_flags.FLAGS.vocab_size in (24, 25):
+        at_24 = absl_flags.FLAGS.vocab_size == 24
+        try:
+            signal.raise_signal(signal.SIGTERM if at_24 else signal.SIGHUP)
+        finally:
+            print("removed")
     print("ran")
 
 if __name__ == "__main__":
@@ -64,6 +71,20 @@ def test_a_training_that_is_stopped_is_no_success(size, status):
     done = run(*GIVEN, f"--vocab_size={size}")
     assert (done.returncode, done.stdout) == (status, "saved\n")
     assert not done.stderr
+
+
+@pytest.mark.parametrize("size, status", [(24, 143), (25, 129)])
+def test_a_signal_ends_a_command_as_ctrl_c_does(size, status):
+    """Temporary files and folders stayed: the process ended where it stood."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *GIVEN, f"--vocab_size={size}"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout) == (status, "removed\n")
+    assert done.stderr.startswith("error: interrupted")
+    assert done.stderr.count("\n") == 1
 
 
 def test_traces_of_new_lengths_are_no_warning():

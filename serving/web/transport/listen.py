@@ -76,7 +76,7 @@ def end_while_loading() -> None:
     """SIGTERM and SIGHUP before `run` end the process with exit code 0, too."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:
+            if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda *_: sys.exit(0))
 
 
