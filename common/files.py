@@ -57,6 +57,14 @@ def writing(path: str) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder for the block; errors of writing name the place of such files."""
+    place = f"{tempfile.gettempdir()}, where temporary files go (TMPDIR)"
+    with tempfile.TemporaryDirectory() as folder, writing(place):
+        yield folder
+
+
 def check_output(path: str) -> None:
     """Before work that takes long: a new file can be made where `path` will be.
 
@@ -112,6 +120,7 @@ def temporary_name(path: str) -> str:
 def final_name(path: str) -> str:
     """What a temporary name is going to be called; other names stay."""
     path = re.sub(r"(^|/)\.([^/]+)\.tmp-\d+", r"\1\2", path)
+    path = re.sub(r"\.tmp[0-9a-f]{32}$", "", path)  # TensorFlow's, of files
     return re.sub(r"_temp/part-.*", "", path)  # TensorFlow's, of checkpoints
 
 
@@ -208,7 +217,7 @@ def atomic_path(path: str) -> Iterator[str]:
     After an exception nothing is left and `path` is as it was.
     """
     if is_remote(path):
-        with tempfile.TemporaryDirectory() as folder:
+        with temporary_folder() as folder:
             name = os.path.join(folder, os.path.basename(path))
             yield name
             with open(name, "rb") as source, atomic_open(path) as target:

@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 import re
-import tempfile
 import unicodedata
 from collections.abc import Iterator
 
@@ -131,7 +130,7 @@ def train(options: SentencePieceOptions, log=print) -> dict:
     if finished := already_finished(options):
         return finished
     messages()  # before minutes of training
-    with tempfile.TemporaryDirectory() as scratch:
+    with files.temporary_folder() as scratch:
         rules = normalisation_rules(options, scratch)
         changes = Changes(options.text, rules)
         sentences = Sentences(options, changes)

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -173,7 +172,7 @@ def _checked_copy(version_dir: str, proto) -> Iterator[str]:
     What lies there may be another file by now.
     """
     source = os.path.join(version_dir, _VARIABLES)
-    with tempfile.TemporaryDirectory() as folder:
+    with files.temporary_folder() as folder:
         with open(os.path.join(folder, "saved_model.pb"), "wb") as f:
             f.write(graph_check.loadable(proto))
         target = os.path.join(folder, _VARIABLES)

@@ -15,7 +15,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable, Mapping
 
@@ -239,7 +238,7 @@ def _save(root, signatures, assets, about, directory, model_name) -> Arrays:
         )
         for name, s in signatures.items()
     }
-    with tempfile.TemporaryDirectory() as scratch:
+    with files.temporary_folder() as scratch:
         root.assets = [_asset(scratch, *item) for item in assets.items()]
         with _quiet():
             tf.saved_model.save(
@@ -367,7 +366,7 @@ def _check_ids(root: Root, signatures: Mapping, offline: AnyTokenizer) -> None:
 
 
 def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
+    with files.temporary_folder() as scratch:
         path = os.path.join(scratch, "requests.npz")
         flat = {
             f"{kind}/{name}": _savable(value)

@@ -55,6 +55,12 @@ def about(path, error):
             ["/m/3/v.data: the disk is full"],
         ),
         (
+            tf.errors.ResourceExhaustedError(
+                None, None, f"/m/1/v.pb.tmp{'0a' * 16}; No space left on device"
+            ),
+            ["/m/1/v.pb: the disk is full"],
+        ),
+        (
             tf.errors.OutOfRangeError(
                 None, None, "Read less bytes than requested [Op:RestoreV2]"
             ),
@@ -142,6 +148,18 @@ def test_the_name_survives_a_worker_and_a_failed_write(tmp_path):
 
     assert line_of(raised(read)).startswith("/other: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_place_of_temporary_files_is_named():
+    """It was "an input or output file"."""
+
+    def write():
+        with files.temporary_folder() as folder:
+            assert os.path.isdir(folder)
+            raise OSError(errno.ENOSPC, "no room")
+
+    place = f"{tempfile.gettempdir()}, where temporary files go (TMPDIR): "
+    assert line_of(raised(write)).startswith(place + "the disk is full")
 
 
 def test_a_place_that_cannot_be_written_is_known_before(tmp_path):

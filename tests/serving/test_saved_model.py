@@ -1,5 +1,6 @@
 """What a SavedModel folder must be before it is loaded and run."""
 
+import errno
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from serving.exported import graph_check
 from serving.saved_model import SavedModel
 from tests.serving.exported.saved_graphs import GOOD, TEXT, save
 
@@ -163,6 +165,16 @@ def test_a_graph_that_reaches_out_needs_trust(tmp_path, kind):
     if kind == "write":
         SavedModel(str(folder), trust=True)({"text": ["x"]})
         assert (tmp_path / "written").read_text() == "x"
+
+
+def test_a_full_place_of_temporary_files_is_named(plain, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(graph_check, "loadable", full)
+    with pytest.raises(OSError) as info:
+        SavedModel(str(plain))
+    assert "(TMPDIR)" in info.value.__notes__[0]
 
 
 def test_a_folder_without_an_export_is_one_line(tmp_path):

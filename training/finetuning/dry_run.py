@@ -8,7 +8,6 @@ reports and predictions are made of it and thrown away.
 
 import functools
 import os
-import tempfile
 
 import numpy as np
 import tensorflow as tf
@@ -149,7 +148,7 @@ def require_report(task: Task, name: str, result, options) -> None:
 def _require_files(options: FinetuneOptions, write) -> None:
     """Files can be made; UserError: a folder has the name of one."""
     folder = prediction_folder(options)
-    with tempfile.TemporaryDirectory() as scratch:
+    with files.temporary_folder() as scratch:
         for path in write(scratch):
             target = os.path.join(folder, os.path.basename(path))
             if os.path.isdir(target):
