@@ -16,6 +16,7 @@ import time
 import numpy as np
 
 from common import encodings
+from common.checks import require
 from common.errors import UserError
 from flags import app, flag_values
 from serving.generation.options import (
@@ -33,6 +34,11 @@ def main() -> None:
     options = flag_values.build(GenerateOptions)
     sampling = flag_values.build(SamplingOptions)
     model_options = flag_values.build(ModelOptions)
+    require(
+        sampling.temperature or sampling.num_samples == 1,
+        f"--num_samples={sampling.num_samples}: with --temperature=0 all are "
+        "the same text: leave one of these flags out",
+    )
     prompt = limits.check_text(options.prompt, "--prompt", options.max_chars)
     priming = read_priming(options.priming_file, options.max_chars)
     start = time.perf_counter()

@@ -50,6 +50,17 @@ def test_a_left_to_right_model_goes_on_with_a_line(monkeypatch, allow_unk):
     assert any("<unk>" in answer["text"] for answer in found) == allow_unk
 
 
+def test_equal_samples_are_refused(monkeypatch):
+    built = {
+        GenerateOptions: GenerateOptions("a"),
+        SamplingOptions: SamplingOptions(num_samples=3, temperature=0.0),
+        ModelOptions: ModelOptions("folder"),
+    }
+    monkeypatch.setattr(generate.flag_values, "build", built.get)
+    with pytest.raises(UserError, match="--num_samples=3: .* the same text"):
+        generate.main()
+
+
 def test_samples_of_a_model_without_numbers_are_one_line():
     tokens, lengths = np.array([[3, 4]]), np.array([1])
     log_probs = np.array([[-0.5, np.nan]], np.float32)  # one is padding
