@@ -10,6 +10,11 @@ from collections.abc import Iterator
 
 Lines = Iterator[tuple[int, str]]
 
+
+class Unreadable(str):
+    """What is wrong with a line that is no text, in its place."""
+
+
 # CoNLL-U: words are numbered; "1-2" are ranges of them, "8.1" empty nodes.
 CONLLU_COLUMNS = 10
 _CONLLU_FIRST = re.compile(r"(1|1-\d+|0\.1)\t")
@@ -93,6 +98,7 @@ def _first_row(lines: Lines) -> tuple[str, Lines]:
     seen = []
     for number, line in lines:
         seen.append((number, line))
-        if line.strip() and not line.startswith(("#", _DOCUMENT)):
+        begins = line.strip() and not line.startswith(("#", _DOCUMENT))
+        if begins and not isinstance(line, Unreadable):
             return line, itertools.chain(seen, lines)
     return "", iter(seen)

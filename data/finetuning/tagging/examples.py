@@ -126,9 +126,9 @@ def join_tokens(
 
 def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
     examples: list[TaggedText] = []
-    rows: list[tuple[str, str | None]] = []
+    rows: list = []  # (token, tag) of a sentence; None of a bad line
     first, broken, wanted, skipped = 1, False, 0, 0
-    lines = table_files.read_lines(path, bad)
+    lines = _lines(path)
     conllu, lines = conll_lines.is_conllu(path, lines)
     if conllu:
         wanted = conll_lines.CONLLU_COLUMNS
@@ -165,27 +165,28 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             first, broken = number + 1, False
             continue
         row, problem = _row(line, columns, labelled)
-        count = len(conll_lines.fields(line))
-        if not wanted:
-            _check_first(f"{path}:{number}", count, row, columns, labelled)
-        wanted = wanted or count
-        if not problem and count != wanted:
-            problem = f"wanted {wanted} columns, found {count}"
-        if problem:
+        if not isinstance(line, conll_lines.Unreadable):
+            count = len(conll_lines.fields(line))
+            if not wanted:
+                _check_first(f"{path}:{number}", count, row, columns, labelled)
+            wanted = wanted or count
+            if not problem and count != wanted:
+                problem = f"wanted {wanted} columns, found {count}"
+        if problem and not broken:
             bad.report(f"{path}:{number}", problem)
-            broken = True  # a sentence with a hole is none
-        else:
-            rows.append(row)
+        broken = broken or bool(problem)  # a sentence with a hole is none
+        rows.append(row)
     finish()
-    words = [[e.text[a:b] for a, b in e.units] for e in examples]
-    if wanted > 1 and conll_lines.are_numbers(words):
-        raise UserError(
-            f"{path}: column {columns.text_column} holds the numbers of the "
-            f"words, not the words: name the right ones of {wanted} columns, "
-            "e.g. --text_column=1 --tag_column=2"
-        )
+    if wanted > 1:
+        _check_words(path, examples, columns, wanted)
     _check_comments(examples)
     return examples
+
+
+def _lines(path: str) -> conll_lines.Lines:
+    """Every line; of one that is no text, its problem."""
+    for number, line, problem in table_files.numbered_lines(path):
+        yield number, conll_lines.Unreadable(problem) if problem else line
 
 
 def _check_first(where, count: int, row, columns, labelled: bool) -> None:
@@ -206,6 +207,17 @@ def _check_first(where, count: int, row, columns, labelled: bool) -> None:
             f"{where}: wanted a token and its tag, found the header "
             f"{row[0]!r}, {row[1]!r}; delete the line: columns are known by "
             "number (--text_column, --tag_column)"
+        )
+
+
+def _check_words(path: str, examples: list[TaggedText], columns, count: int):
+    """UserError: the column of the words, of so many columns, numbers them."""
+    words = [[e.text[a:b] for a, b in e.units] for e in examples]
+    if conll_lines.are_numbers(words):
+        raise UserError(
+            f"{path}: column {columns.text_column} holds the numbers of the "
+            f"words, not the words: name the right ones of {count} columns, "
+            "e.g. --text_column=1 --tag_column=2"
         )
 
 
@@ -244,6 +256,8 @@ def _is_one_column(count: int, columns: TaggingDataOptions) -> bool:
 
 def _row(line: str, columns: TaggingDataOptions, labelled: bool):
     """((token, tag), None) or (None, what is wrong)."""
+    if isinstance(line, conll_lines.Unreadable):
+        return None, str(line)
     fields = conll_lines.fields(line)
     try:
         token = fields[columns.text_column]

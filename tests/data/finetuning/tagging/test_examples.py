@@ -143,6 +143,21 @@ def test_texts_keep_their_ids_and_numbers(tmp_path):
     assert [(e.guid, e.text) for e in examples] == [(0, "a"), (2, "c")]
 
 
+@pytest.mark.parametrize("where", range(4))
+def test_a_sentence_with_an_unreadable_line_is_left_out(tmp_path, where):
+    """It was trained on without that token; a problem is told once of each."""
+    lines = [b"# one", b"Ada B-PER", b"lives O", b"here O"]
+    lines.insert(where + 1, b"caf\xe9 O")
+    path = tmp_path / "train.conll"
+    path.write_bytes(b"\n".join(lines) + b"\nmore\n\nx O\n")
+    bad = BadRows(skip=True)
+    (example,) = tagging.read(str(path), bad)
+    assert (example.text, example.guid, bad.count) == ("x", 1, 1)
+    assert f"train.conll:{where + 2}: " in bad.shown[0]
+    with pytest.raises(UserError, match=f"train.conll:{where + 2}: .*UTF-8"):
+        tagging.read(str(path), BadRows())
+
+
 def test_spans_are_read_sorted_and_without_blanks(tmp_path):
     path = tmp_path / "train.jsonl"
     row = {
