@@ -2,7 +2,8 @@
 
 CSV, TSV and JSONL are read as fine-tuning reads them: texts by the names of
 their columns, a label as `true_label` beside the answer, a key or the number
-of the row. Other files hold one text per line.
+of the row. A tagger reads columns of tagged tokens (`tagged_rows`). Other files
+hold one text per line.
 
 Rows stream through in batches of consecutive rows; answers come in input
 order, one JSON object per line. Answers go to OUTPUT.partial, which becomes
@@ -23,8 +24,8 @@ import numpy as np
 
 from common import files, locks
 from common.errors import UserError
-from serving.exported import input_rows, limits, rows
-from serving.exported.input_rows import InputRow
+from serving.exported import input_rows, limits, rows, tagged_rows
+from serving.exported.rows import InputRow
 from serving.options import PredictOptions
 from serving.saved_model import RAW, SavedModel
 
@@ -133,7 +134,8 @@ def predict_rows(
                     raise
                 answers[i] = row.known | {"error": str(e)}
         for i, answer in _run(model, chunk, good):
-            answers[i] = chunk[i].known | answer
+            added = tagged_rows.tags(chunk[i], answer)
+            answers[i] = chunk[i].known | answer | added
         yield from answers
 
 

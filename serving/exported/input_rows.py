@@ -1,7 +1,8 @@
 """Files to predict -> one row per example, by the readers of fine-tuning.
 
 CSV (quotes, line breaks inside), TSV and JSONL have the columns of training:
-texts by name, the label beside them, a key. Text files hold one text per line.
+texts by name, the label beside them, a key. Text files hold one text per line,
+files of tagged tokens a sentence in several (`tagged_rows`).
 Nothing is guessed silently: a column that is none of these is refused.
 """
 
@@ -17,26 +18,13 @@ from data.finetuning.examples import BadRows
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns, find_name, is_below
-from serving.exported.rows import finite
+from serving.exported import tagged_rows
+from serving.exported.rows import InputRow, finite
 from serving.options import PredictOptions
 
 _TABLES = (".csv", ".tsv")
-# Tagged tokens: a line of these is no text.
-_TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 # Inputs that come before others; a test has the heads.
 _FIRST = ("query", "passage", "question", "paragraph", "documents")
-
-
-@dataclasses.dataclass(frozen=True)
-class InputRow:
-    """One example to predict."""
-
-    where: str  # "file:line", for messages
-    # input name -> text, or list of texts; None with a problem
-    inputs: dict[str, object] | None
-    # goes into the answer: `row` (from 0) or `key`, `true_label`
-    known: dict[str, object] = dataclasses.field(default_factory=dict)
-    problem: str = ""  # why the row cannot be used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +65,10 @@ def read_rows(
     ending = os.path.splitext(task_readers.unpacked_name(path)[0])[1]
     problems = _Problems()
     reader = _Reader(inputs, description, options)
-    if ending in _TAGGED:
-        raise UserError(
-            f"{path}: wanted a table or a text per line, found tagged tokens "
-            "by its ending; run_tagger.py --do_predict reads such files"
-        )
-    if table_columns.is_json_lines(path):
+    if tagged_rows.is_tagged(path, description):
+        reader.check_plain(path, "tagged tokens")
+        rows = tagged_rows.read(path, description)
+    elif table_columns.is_json_lines(path):
         reader.refuse(["has_header"], ".csv and .tsv", path, "JSON lines")
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
     elif ending in _TABLES:
@@ -160,7 +146,9 @@ class _Reader:
         data = description.get("data_options", {})
         self.columns = list(data.get("columns", ()))
         self.texts = list(options.text_columns or data.get("text_columns", ()))
-        self.label = options.label_column or data.get("label_column", "")
+        tagger = description.get("head") == tagged_rows.TAGGER
+        label = data.get("label_column", "spans" if tagger else "")
+        self.label = options.label_column or label
         self.empty_allowed = bool(data.get("allow_empty_text"))
         self.said: list[str] = []
 
@@ -173,11 +161,11 @@ class _Reader:
                 f"{len(self.lists)} lists, found columns; give a .jsonl file"
             )
 
-    def check_plain(self, where: str) -> None:
+    def check_plain(self, where: str, found: str = "plain text") -> None:
         """UserError: a flag of columns, where there are none to choose."""
         columns = ("text_columns", "label_column", "key_column")
-        self.refuse(columns, ".csv, .tsv and .jsonl", where, "plain text")
-        self.refuse(["has_header"], ".csv and .tsv", where, "plain text")
+        self.refuse(columns, ".csv, .tsv and .jsonl", where, found)
+        self.refuse(["has_header"], ".csv and .tsv", where, found)
 
     def refuse(self, flags, endings: str, where: str, found: str) -> None:
         """UserError: a flag is given that files of these endings follow."""

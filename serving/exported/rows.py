@@ -1,5 +1,6 @@
-"""Batched outputs of a signature -> one JSON object per example."""
+"""A row of a file, and batched outputs of a signature -> one JSON object each."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -14,6 +15,20 @@ _COUNTS = {
     "num_masks": {"pieces": 0, "probabilities": 0},
 }
 _DIGITS = 7  # float32 holds no more
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """One example to predict."""
+
+    where: str  # "file:line", for messages
+    # input name -> text, or list of texts; None with a problem
+    inputs: dict[str, object] | None
+    # goes into the answer: `row` (from 0) or `key`, `true_label`, `tokens`
+    known: dict[str, object] = dataclasses.field(default_factory=dict)
+    problem: str = ""  # why the row cannot be used
+    # characters (start, end) of the tokens, of a file of tagged ones
+    units: tuple[tuple[int, int], ...] = ()
 
 
 def format_row(

@@ -72,6 +72,11 @@ def rows(lines: Lines) -> Lines:
         yield number, line
 
 
+def is_beside(line: str) -> bool:
+    """Whether a line may be no row: a comment, or the mark of a document."""
+    return line.startswith(("#", _DOCUMENT))
+
+
 def are_numbers(sentences: list[list[str]]) -> bool:
     """Whether every sentence counts its rows, from 0 or from 1.
 
@@ -98,7 +103,7 @@ def _first_row(lines: Lines) -> tuple[str, Lines]:
     seen = []
     for number, line in lines:
         seen.append((number, line))
-        begins = line.strip() and not line.startswith(("#", _DOCUMENT))
+        begins = line.strip() and not is_beside(line)
         if begins and not isinstance(line, Unreadable):
             return line, itertools.chain(seen, lines)
     return "", iter(seen)

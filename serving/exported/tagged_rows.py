@@ -1,0 +1,128 @@
+"""Files of tagged tokens to predict, as `run_tagger.py` reads them.
+
+A sentence is a row: its tokens are joined to a text, and the answer has a tag
+for each token beside the labels of the pieces.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning.examples import BadRows
+from data.finetuning.options import TaggingDataOptions
+from data.finetuning.squad.features import TokenizedParagraph
+from data.finetuning.tables import table_columns, table_files
+from data.finetuning.tagging import conll_lines, examples, features
+from serving.exported.rows import InputRow
+
+TAGGER = "token_classification"
+# Files that are called so by others, too: of texts, of tables.
+_OTHERS = ("txt", "tsv")
+_ENDINGS = [f".{x}" for x in examples.COLUMN_SUFFIXES if x not in _OTHERS]
+_KEPT = ("text_column", "tag_column", "token_separator")  # of training
+_LOOKED_AT = 8  # rows of a file of another name
+
+
+class _Problems(BadRows):
+    """Keeps the first problem of each sentence that is left out."""
+
+    def __init__(self):
+        super().__init__(skip=True)
+        self.found: list[str] = []
+
+    def report(self, where: str, problem: str) -> None:
+        self.found.append(f"{where}: {problem}")
+
+
+def is_tagged(path: str, description: Mapping) -> bool:
+    """Whether a file holds tagged tokens, by its ending.
+
+    Raises UserError: the model of that `signature.json` is no tagger; or it is,
+    and the file holds them under another name.
+    """
+    ending = os.path.splitext(table_files.unpacked_name(path)[0])[1]
+    tagger = description.get("head") == TAGGER
+    if ending in _ENDINGS and not tagger:
+        raise UserError(
+            f"{path}: wanted a table or a text per line, found tagged tokens "
+            "by its ending, which a tagger reads"
+        )
+    if tagger and ending not in _ENDINGS and _looks_tagged(path, description):
+        raise UserError(
+            f"{path}: wanted a text per line or a table, found a token and its "
+            "tag per line: give the file a name that ends in .conll"
+        )
+    return ending in _ENDINGS
+
+
+def _looks_tagged(path: str, description: Mapping) -> bool:
+    """Whether the first rows, two or more, end with tags of the model."""
+    if table_columns.is_json_lines(path):
+        return False
+    tag = _columns(description).tag_column
+    labels, found = description["labels"], 0
+    lines = (line for _, line in table_files.read_lines(path, _Problems()))
+    rows = (x for x in lines if x.strip() and not conll_lines.is_beside(x))
+    for line in itertools.islice(rows, _LOOKED_AT):
+        fields = conll_lines.fields(line)
+        if not 1 < len(fields) > tag >= -len(fields) or (
+            fields[tag] not in labels
+        ):
+            return False
+        found += 1
+    return found > 1
+
+
+def _columns(description: Mapping) -> TaggingDataOptions:
+    data = description.get("data_options", {})
+    return TaggingDataOptions(**{n: data[n] for n in _KEPT if n in data})
+
+
+def read(path: str, description: Mapping) -> Iterator[InputRow]:
+    """The sentences of a file, bad ones in their places.
+
+    Raises UserError: it holds none, or see `data.finetuning.tagging.examples`.
+    """
+    bad = _Problems()
+    columns = _columns(description)
+    found = examples.read(path, bad, columns, labelled=False)
+    left_out = iter(bad.found)
+    number = 0
+    for example in found:
+        for problem in itertools.islice(left_out, example.guid - number):
+            yield InputRow(path, None, problem=problem)
+        number = example.guid + 1
+        text = example.text
+        known: dict = {"tokens": [text[a:b] for a, b in example.units]}
+        if example.tags is not None:
+            known["true_label"] = list(example.tags)
+        inputs = {"text": text}
+        yield InputRow(example.where, inputs, known, units=example.units)
+    for problem in left_out:
+        yield InputRow(path, None, problem=problem)
+
+
+def tags(row: InputRow, answer: Mapping) -> dict[str, list]:
+    """{"tags": one per token of the row}, from the answer's pieces.
+
+    A token without a piece has the answer of the one before it, as in
+    `run_tagger.py`; one behind the end of a text that was cut has None. Empty
+    for rows of other files.
+    """
+    if not row.units:
+        return {}
+    ends = np.asarray(answer["piece_ends"], np.int64)
+    starts = np.asarray(answer["piece_starts"], np.int64)
+    pieces = TokenizedParagraph(np.zeros_like(ends), starts, ends)
+    end = ends.max(initial=0) if answer["truncated"] else None
+    places = [0] * len(row.units)
+    if len(ends):
+        places = features.told_by(row.units, pieces)
+    found = [
+        None if end is not None and start >= end else answer["labels"][place]
+        for (start, _), place in zip(row.units, places, strict=True)
+    ]
+    return {"tags": found}
