@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from data.text.units import NEWLINE
-from serving.generation import sampling
+from serving.generation import causal_decoder, sampling
 from serving.generation.language_model import mask_logits
 from serving.generation.sampling import PICKED, PICKING
 from serving.signatures.sequence import (
@@ -131,17 +131,35 @@ def _from_the_start(model, ids: tf.Tensor) -> tf.Tensor:
 
 
 def _generate_text(context: Context, ids: Signature) -> Signature:
-    """`generate` for each text, whatever their lengths."""
-    config = context.model.config
+    """`generate` for each text, whatever their lengths.
+
+    As `CausalGenerator` reads a prompt: in segments, each after the memory of
+    those before it.
+    """
+    config, segment = context.model.config, causal_decoder.SEGMENT
     shape = [1, config.n_layer, config.mem_len, config.d_model]
+
+    def before(row):
+        """Where the last segment of ids [n] begins, and the memory there."""
+
+        def body(start, memory, length):
+            ids = row[tf.newaxis, start : start + segment]
+            _, kept = read(context.model, ids, memory, length)
+            kept = kept["new_memory"], kept["new_memory_length"]
+            return start + segment, *kept
+
+        last = tf.maximum(tf.size(row) - 1, 0) // segment * segment
+        none = (tf.constant(0), tf.zeros(shape), tf.zeros([1], tf.int32))
+        return tf.while_loop(
+            lambda start, *_: start < last, body, none, parallel_iterations=1
+        )
 
     def generate(text, **how):
         rows = context.tokenizer.tokenize(text)
 
         def one(row):
-            generated = ids.function(
-                row[tf.newaxis], tf.zeros(shape), tf.zeros([1], tf.int32), **how
-            )
+            start, *memory = before(row)
+            generated = ids.function(row[tf.newaxis, start:], *memory, **how)
             return generated["tokens"][0], generated["log_probs"][0]
 
         tokens, log_probs = sampling.by_text(one, rows)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from data.text.lm_vocabulary import PieceVocabulary
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
+from serving.generation import causal_decoder
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.options import SamplingOptions
@@ -75,6 +76,31 @@ def test_pieces_are_scored_and_continued(pieces):
         shown = answer["continuation"][i].numpy().decode()
         whole = vocabulary.decode([*head, *tokens])
         assert whole == vocabulary.decode(head) + shown
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [8, 9, 21])
+def test_a_long_text_is_read_in_segments(monkeypatch, count):
+    """It was one segment, each of whose tokens saw all before it."""
+    monkeypatch.setattr(causal_decoder, "SEGMENT", 4)
+    lm = asked("none", ["a", "b", "c", "<unk>"], init_std=1.0)
+    context = Context(lm.model, None, tokenizer_of(lm.vocabulary), None)
+    found = causal_signatures(context, np.zeros([0], np.int32))
+    how = {"max_new_tokens": 6, "temperature": 0.0, "top_k": 0, "seed": 1}
+    how = {k: tf.constant(v) for k, v in how.items()}
+    texts = ["a b c c a b b a c b a b a a c b c c b a b".split()[:count], ["b"]]
+    answer = found["generate_text"].function(
+        text=tf.constant([" ".join(words) for words in texts]), **how
+    )
+    generator = CausalGenerator(lm.model, [])
+    sampling = SamplingOptions(max_new_tokens=6, temperature=0.0)
+    for i, words in enumerate(texts):
+        ids = lm.vocabulary.encode(" ".join(words))
+        wanted = generator.generate(ids, sampling)
+        np.testing.assert_array_equal(answer["tokens"][i], wanted.tokens[0])
+        np.testing.assert_allclose(
+            answer["log_probs"][i], wanted.log_probs[0], atol=1e-5
+        )
 
 
 def test_a_text_without_tokens_is_scored():
