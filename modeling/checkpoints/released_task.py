@@ -110,9 +110,16 @@ def _head(theirs: dict[str, Any]) -> str | None:
     return "regression" if hf.is_regression(theirs, _count(theirs)) else head
 
 
+def _names(theirs: dict[str, Any]) -> Any:
+    """`id2label`; None beside another number: `num_labels` rules, as there."""
+    names, count = theirs.get("id2label"), theirs.get("num_labels")
+    ruled = isinstance(names, dict) and type(count) is int and count > 0
+    return None if ruled and count != len(names) else names
+
+
 def _count(theirs: dict[str, Any]) -> int:
     """Outputs; 0 where what says so is damaged."""
-    names = theirs.get("id2label")
+    names = _names(theirs)
     if names is not None:
         return len(names) if isinstance(names, dict) else 0
     count = theirs.get("num_labels", 2)
@@ -121,7 +128,7 @@ def _count(theirs: dict[str, Any]) -> int:
 
 def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
     """Names of the outputs in the order of the logits."""
-    names = theirs.get("id2label")
+    names = _names(theirs)
     count = _count(theirs)
     if not count:
         raise UserError(

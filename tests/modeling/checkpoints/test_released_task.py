@@ -331,6 +331,16 @@ def test_labels_may_be_numbers_in_any_order(tmp_path):
     assert TaskSpec.read(folder).labels == ("1", "0", "a")
 
 
+@pytest.mark.parametrize("count", [3, 2, 0, None, "3", True])
+def test_the_number_of_labels_rules_over_their_names(tmp_path, count):
+    """As in transformers; such folders were refused."""
+    known = {"id2label": {"0": "a", "1": "b"}, "num_labels": count}
+    labels = TaskSpec.read(_changed(tmp_path, "bert_sequence", **known)).labels
+    assert labels == (
+        ("LABEL_0", "LABEL_1", "LABEL_2") if count == 3 else ("a", "b")
+    )
+
+
 def test_one_output_is_what_the_problem_says(tmp_path):
     """A label alone and a class alone are no value."""
     names = {"0": "only"}
