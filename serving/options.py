@@ -43,8 +43,8 @@ class PredictOptions:
     input_file: str = setting(
         "",
         "Rows to predict: .csv, .tsv or .jsonl with the columns of "
-        "training, .conll of a tagger, else one row per line with tabs "
-        "between texts; plain, .gz or .xz.",
+        "training, .conll of a tagger, SQuAD's .json of a span model, else "
+        "one row per line with tabs between texts; plain, .gz or .xz.",
     )
     output_file: str = setting(
         "",

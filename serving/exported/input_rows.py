@@ -2,7 +2,8 @@
 
 CSV (quotes, line breaks inside), TSV and JSONL have the columns of training:
 texts by name, the label beside them, a key. Text files hold one text per line,
-files of tagged tokens a sentence in several (`tagged_rows`).
+files of tagged tokens a sentence in several (`tagged_rows`), SQuAD's a question
+in an object (`squad_rows`).
 Nothing is guessed silently: a column that is none of these is refused.
 """
 
@@ -18,7 +19,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns, find_name, is_below
-from serving.exported import tagged_rows
+from serving.exported import squad_rows, tagged_rows
 from serving.exported.rows import InputRow, finite
 from serving.options import PredictOptions
 
@@ -68,6 +69,9 @@ def read_rows(
     if tagged_rows.is_tagged(path, description):
         reader.check_plain(path, "tagged tokens")
         rows = tagged_rows.read(path, description)
+    elif squad_rows.is_squad(path, description):
+        reader.check_plain(path, "SQuAD's layout")
+        rows = squad_rows.read(path)
     elif table_columns.is_json_lines(path):
         reader.refuse(["has_header"], ".csv and .tsv", path, "JSON lines")
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))

@@ -183,15 +183,15 @@ def hash_content(path: str) -> str | None:
     if not exists(path):
         return None
     digest = hashlib.sha256()
-    with _opened(path) as stream:
+    with opened(path) as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    """A file's bytes, unpacked by its ending."""
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked by its ending; UserError: it cannot be read."""
     _, packing = unpacked_name(path)
     try:
         with files.open_binary(path) as raw:
@@ -216,7 +216,7 @@ def _decoded(
 ) -> Iterator[tuple[int, str, str]]:
     """(number, text, problem) of every line, blank ones at the end, too."""
     longest = longest or MAX_LINE_BYTES
-    with _opened(path) as stream:
+    with opened(path) as stream:
         first = stream.read(_BLOCK)
         for check in (encodings.refusal, *checks):
             if problem := check(first):

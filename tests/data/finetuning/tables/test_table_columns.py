@@ -207,7 +207,7 @@ def test_a_missing_second_text_is_empty_where_training_allowed_it(tmp_path):
 
 
 def test_tagged_tokens_are_no_texts(tmp_path):
-    with pytest.raises(UserError, match="run_tagger.py --do_predict"):
+    with pytest.raises(UserError, match="which a tagger reads"):
         predicted(tmp_path, "in.conllu", "1\tAda\n")
 
 
