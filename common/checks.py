@@ -54,7 +54,12 @@ def follows(
 
 
 def plain_name(path: str, flag: str = "output_file") -> None:
-    """Requires a name that no reader takes for that of a packed file."""
+    """Requires a file's name, that no reader takes for that of a packed one."""
+    require(
+        path != "-",
+        f"--{flag}=-: wanted the name of a file; standard output is no file "
+        "here, and ./- is one of that name",
+    )
     ending = next((e for e in PACKED if path.lower().endswith(e)), "")
     require(
         not ending, f"--{flag} is written plain: give a name without {ending}"

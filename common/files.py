@@ -100,10 +100,11 @@ def refuse_input(output: str, inputs: Iterable[str]) -> None:
 def refuse_existing(output: str) -> None:
     """Raises UserError where an --output_file would take another's place."""
     if output and exists(output):
-        raise UserError(
-            f"--output_file={output} exists and is complete: remove it or give "
-            "another name"
+        plain = is_remote(output) or os.path.isfile(output)
+        what = (
+            "exists and is complete: remove it or" if plain else "is no file:"
         )
+        raise UserError(f"--output_file={output} {what} give another name")
 
 
 def is_remote(path: str) -> bool:

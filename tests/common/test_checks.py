@@ -72,6 +72,14 @@ def test_what_is_no_number_is_refused(value):
         checks.within(_Values(value), "> 0", "size", form=checks.FIELD)
 
 
+def test_an_output_has_a_plain_name_of_a_file():
+    checks.plain_name("./-")
+    with pytest.raises(UserError, match="--output_file=-: wanted the name"):
+        checks.plain_name("-")
+    with pytest.raises(UserError, match="--output is written plain: .* .gz"):
+        checks.plain_name("A.GZ", "output")
+
+
 def test_whole_numbers():
     checks.within(_Values(3), ">= 1", "size", whole=True)
     with pytest.raises(UserError, match="--size must be a whole number"):

@@ -37,6 +37,18 @@ def test_every_atomic_write_has_the_mode_of_an_ordinary_file(tmp_path, umask):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_only_a_file_is_to_be_removed_for_another(tmp_path):
+    """The advice was the same for a folder or a device."""
+    files.refuse_existing("")
+    files.refuse_existing(str(tmp_path / "new"))
+    (tmp_path / "old").write_text("x")
+    with pytest.raises(UserError, match="old exists and is complete: remove"):
+        files.refuse_existing(str(tmp_path / "old"))
+    for path in (str(tmp_path), os.devnull):
+        with pytest.raises(UserError, match="is no file: give another name"):
+            files.refuse_existing(path)
+
+
 def test_a_failed_write_to_a_name_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from common.checks import follows
+from common.checks import follows, plain_name
 from common.errors import UserError
 from common.settings import REQUIRED, check, setting
 
@@ -187,6 +187,7 @@ class CausalLMOptions:
 
     def __post_init__(self):
         check(self)
+        plain_name(self.output_file)
         self._check_mode()
         if self.eval_changes.get("mem_len", 0) < 0:
             raise UserError(

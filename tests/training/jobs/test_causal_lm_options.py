@@ -41,6 +41,14 @@ def test_a_split_that_is_missing_is_said_or_refused():
             {"input_file": "x"},
             "is of --mode=score, found train_and_eval: leave",
         ),
+        (
+            {"mode": "score", "input_file": "x", "output_file": "a.jsonl.gz"},
+            "--output_file is written plain: give a name without .gz",
+        ),
+        (
+            {"mode": "score", "input_file": "x", "output_file": "-"},
+            "--output_file=-: wanted the name of a file",
+        ),
         ({"score_line_end": False}, "^--noscore_line_end is of --mode=score"),
         ({"mode": "eval", "sweep_max": 9}, "--sweep_max is of --mode=sweep"),
         ({"sweep_clamp_lens": (3,)}, "--sweep_clamp_lens is of --mode=sweep"),
