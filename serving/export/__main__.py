@@ -53,6 +53,7 @@ def main() -> None:
         "of the hub",
     )
     source = restore.resolve(options.checkpoint, options.checkpoint_choice)
+    files.check_output(os.path.join(output_dir, "1"))
     if options.task in LANGUAGE_MODEL and is_causal(source.path):
         head, path = "language_model", _export_causal(output_dir, options)
     elif options.task == EMBEDDING:
@@ -107,7 +108,6 @@ def _export_head(
         options.model_dir
     )
     spec = _read_spec(options, spiece, source, config)
-    files.check_output(os.path.join(output_dir, "1"))
 
     def build():
         if spec.head == _PRETRAINING:  # whatever objective trained it

@@ -171,6 +171,11 @@ def test_the_kind_of_export_is_of_task_and_model(
         "embedding": "exported embedding to e",
     }[wanted]
     assert capsys.readouterr().out.splitlines()[-1] == line
+    # A place that cannot be written is known before a model is read.
+    (tmp_path / "export").write_text("")
+    with pytest.raises(NotADirectoryError):
+        export.main()
+    assert len(seen) == 1
 
 
 def test_nothing_is_written_into_the_cache_of_the_hub(monkeypatch):
