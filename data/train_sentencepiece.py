@@ -9,6 +9,7 @@ there. The special symbols come first, in the original's order, then the punctua
 that is always a piece of its own. The same command on finished output changes nothing.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -22,7 +23,7 @@ from tqdm import tqdm
 from common import files
 from common.contract import symbols
 from common.errors import UserError
-from common.process import next_command
+from common.process import ending, next_command
 from common.vocabularies import text_settings, vocabulary_field
 from common.vocabularies.spiece_messages import messages
 from data.corpus import corpus_plan, vocabulary_progress
@@ -198,9 +199,12 @@ def train_model(
     sentencepiece.set_random_generator_seed(options.seed)
     size = options.vocab_size - options.num_unused
     try:
-        with vocabulary_progress.shown(size) as sentences.stream:
+        with (
+            vocabulary_progress.shown(size) as sentences.stream,
+            contextlib.ExitStack() as behind,
+        ):
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(sentences),
+                sentence_iterator=_then_at_once(sentences, behind),
                 model_writer=model,
                 vocab_size=size,
                 model_type=options.model_type,
@@ -224,6 +228,14 @@ def train_model(
             ) from e
         raise UserError(explain(str(e), options)) from e
     return model.getvalue()
+
+
+def _then_at_once(
+    sentences: Sentences, behind: contextlib.ExitStack
+) -> Iterator[str]:
+    """The sentences; what follows may take hours, and runs no Python."""
+    yield from sentences
+    behind.enter_context(ending.at_once())
 
 
 def explain(message: str, options: SentencePieceOptions) -> str:

@@ -4,8 +4,10 @@ What is half made is removed and processes that were started end. By default a
 signal ends the process where it stands: temporary files and folders stay.
 """
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 
 from common.process import hangup
 
@@ -43,3 +45,25 @@ def watch() -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """In the block a signal, Ctrl-C too, ends the process where it stands.
+
+    For a long call of a library that holds the interpreter: a handler would
+    wait for its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = {
+        number: signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGINT, *_SIGNALS)
+        if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
+    }
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

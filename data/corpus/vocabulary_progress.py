@@ -18,7 +18,11 @@ _SEEDS = re.compile(r"Initialized (\d+) seed pieces")
 _ROUND = re.compile(r"EM sub_iter=1 size=(\d+) obj=([\d.]+)")
 _ADDED = re.compile(r"Added: .*size=(\d+)")
 _BAD = re.compile(r"[EF]\d{4} ")  # an error, which is shown as it is
-_PROGRAM = "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2])"
+# Ctrl-C of a terminal reaches it, too: the end of the log ends it.
+_PROGRAM = (
+    "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "runpy.run_path(sys.argv[1])['main'](sys.argv[2])"
+)
 _SHARES = 10  # lines while pieces are added one by one
 
 

@@ -4,6 +4,7 @@ import errno
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 
@@ -53,6 +54,24 @@ def test_symbols_are_laid_out_as_in_the_original(text, tmp_path, model_type):
     assert (longest == 1) == (model_type == "char")
     vocab = (tmp_path / "o" / "sp.vocab").read_text()
     assert vocab.count("\n") == size
+
+
+def test_signals_end_the_trainer_at_once(text, tmp_path, monkeypatch):
+    """It holds the interpreter: Ctrl-C waited for its end, hours maybe."""
+    seen, before = [], signal.getsignal(signal.SIGINT)
+
+    def trains(sentence_iterator, **_):
+        next(sentence_iterator)
+        seen.append(signal.getsignal(signal.SIGINT))
+        list(sentence_iterator)
+        seen.append(signal.getsignal(signal.SIGINT))
+
+    trainer = sentencepiece.SentencePieceTrainer
+    monkeypatch.setattr(trainer, "train", trains)
+    wanted = options(text, tmp_path)
+    command.train_model(command.Sentences(wanted), wanted, {})
+    assert seen == [before, signal.SIG_DFL]
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_unused_pieces_and_bytes(text, tmp_path):

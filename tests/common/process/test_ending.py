@@ -43,8 +43,24 @@ def test_handlers_of_others_and_nohup_stay():
     assert [signal.getsignal(n) for n in BOTH] == [own, signal.SIG_IGN]
 
 
+def test_signals_act_at_once_while_a_library_holds_the_interpreter():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ending.watch()
+    numbers = (signal.SIGINT, *BOTH)
+    before = [signal.getsignal(n) for n in numbers]
+    with pytest.raises(RuntimeError), ending.at_once():
+        assert [signal.getsignal(n) for n in numbers] == [
+            signal.SIG_DFL,
+            signal.SIG_DFL,
+            signal.SIG_IGN,
+        ]
+        raise RuntimeError
+    assert [signal.getsignal(n) for n in numbers] == before
+
+
 def test_another_thread_changes_nothing():
-    thread = threading.Thread(target=ending.watch)
-    thread.start()
-    thread.join()
+    for call in (ending.watch, lambda: ending.at_once().__enter__()):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
     assert all(signal.getsignal(n) == signal.SIG_DFL for n in BOTH)
