@@ -105,11 +105,20 @@ def _of_system(error: BaseException) -> str | None:
             f"none in{tried}: free some space, or set TMPDIR to such a folder"
         )
     what, fix = SYSTEM[error.errno]
-    path = file_of(error)
-    if error.errno == errno.EEXIST and os.path.islink(path):
-        if not os.path.exists(path):
+    if error.errno in (errno.EEXIST, errno.ENOENT):
+        if link := _dangling(file_of(error)):
             what, fix = _DANGLING
+            return f"{link}: {what}; {fix}"
     return f"{_named(error)}: {what}; {fix}"
+
+
+def _dangling(path: str) -> str:
+    """The link to nothing that a path is or lies below, or ""."""
+    while path != os.path.dirname(path):
+        if os.path.islink(path):
+            return "" if os.path.exists(path) else path
+        path = os.path.dirname(path)
+    return ""
 
 
 def _of_tensorflow(error: BaseException) -> str | None:

@@ -162,6 +162,23 @@ def test_a_full_place_of_temporary_files_is_named():
     assert line_of(raised(write)).startswith(place + "the disk is full")
 
 
+def test_a_link_to_nothing_is_said_to_be_one(tmp_path):
+    """Below it was "no such file or folder", of a path that was not given."""
+    link, there = tmp_path / "link", tmp_path / "there"
+    link.symlink_to(tmp_path / "nowhere")
+    there.symlink_to(tmp_path)
+    for call in (
+        lambda: files.check_output(str(link / "a" / "b")),
+        lambda: open(link / "a", "w"),
+        lambda: open(link),
+        lambda: os.mkdir(link),
+    ):
+        wanted = f"{link}: it is a link to what is not there; "
+        assert line_of(raised(call)).startswith(wanted)
+    line = line_of(raised(lambda: open(there / "a" / "b")))
+    assert line.startswith(f"{there}/a/b: no such file or folder")
+
+
 def test_a_place_that_cannot_be_written_is_known_before(tmp_path):
     files.check_output(str(tmp_path / "new" / "folder" / "a"))
     assert list(tmp_path.iterdir()) == []
