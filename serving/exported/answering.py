@@ -134,8 +134,8 @@ def predict_rows(
                     raise
                 answers[i] = row.known | {"error": str(e)}
         for i, answer in _run(model, chunk, good):
-            added = tagged_rows.tags(chunk[i], answer)
-            answers[i] = chunk[i].known | answer | added
+            told = tagged_rows.told(chunk[i], answer, model.description)
+            answers[i] = chunk[i].known | answer | told
         yield from answers
 
 

@@ -1,7 +1,8 @@
 """Files of tagged tokens to predict, as `run_tagger.py` reads them.
 
 A sentence is a row: its tokens are joined to a text, and the answer has a tag
-for each token beside the labels of the pieces.
+for each token beside the labels of the pieces. Answers of other texts have the
+spans that their pieces tell.
 """
 
 import itertools
@@ -15,7 +16,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tables import table_columns, table_files
-from data.finetuning.tagging import conll_lines, examples, features
+from data.finetuning.tagging import conll_lines, examples, features, metrics
 from serving.exported.rows import InputRow
 
 TAGGER = "token_classification"
@@ -105,24 +106,46 @@ def read(path: str, description: Mapping) -> Iterator[InputRow]:
         yield InputRow(path, None, problem=problem)
 
 
-def tags(row: InputRow, answer: Mapping) -> dict[str, list]:
-    """{"tags": one per token of the row}, from the answer's pieces.
+def told(row: InputRow, answer: Mapping, description: Mapping) -> dict:
+    """What a tagger's answer for pieces says of tokens or of the text.
 
-    A token without a piece has the answer of the one before it, as in
-    `run_tagger.py`; one behind the end of a text that was cut has None. Empty
-    for rows of other files.
+    {"tags": one per token} of a file of tokens; else, of a model whose labels
+    name chunks, {"spans": [{"start", "end", "label"}]}. As in `run_tagger.py`,
+    but that the text may have been cut (`truncated`). Empty for other models.
     """
-    if not row.units:
+    if description.get("head") != TAGGER:
         return {}
-    ends = np.asarray(answer["piece_ends"], np.int64)
-    starts = np.asarray(answer["piece_starts"], np.int64)
+    starts, ends = (
+        np.asarray(answer[f"piece_{name}"], np.int64)
+        for name in ("starts", "ends")
+    )
     pieces = TokenizedParagraph(np.zeros_like(ends), starts, ends)
-    end = ends.max(initial=0) if answer["truncated"] else None
-    places = [0] * len(row.units)
-    if len(ends):
-        places = features.told_by(row.units, pieces)
-    found = [
-        None if end is not None and start >= end else answer["labels"][place]
-        for (start, _), place in zip(row.units, places, strict=True)
+    labels = description["labels"]
+    if row.units:
+        # Without a piece every token has the first label.
+        of_pieces = answer["labels"] or labels
+        return {
+            "tags": _tags(row.units, pieces, of_pieces, answer["truncated"])
+        }
+    if not metrics.names_chunks(labels):
+        return {}
+    scores = np.eye(len(labels))[np.asarray(answer["label_ids"], np.int64)]
+    text = examples.TaggedText(0, row.inputs["text"], (), None, False, "")
+    found = features.span_answers(text, pieces, scores, labels)
+    names = ("start", "end", "label")
+    return {"spans": [dict(zip(names, span, strict=True)) for span in found]}
+
+
+def _tags(units, pieces, of_pieces, truncated: bool) -> list[str | None]:
+    """A token without a piece has the answer of the one before it.
+
+    One behind the end of a text that was cut has None.
+    """
+    end = pieces.end.max(initial=0) if truncated else None
+    places = [0] * len(units)
+    if len(pieces.end):
+        places = features.told_by(units, pieces)
+    return [
+        None if end is not None and start >= end else of_pieces[place]
+        for (start, _), place in zip(units, places, strict=True)
     ]
-    return {"tags": found}

@@ -38,7 +38,9 @@ class Tagger(FakeModel):
         for row, text in enumerate(inputs["text"]):
             for i in range(counts[row]):
                 labels[row, i] = LABELS[ord(text[3 * i]) % 3].encode()
+        ids = [[LABELS.index(x.decode() or "O") for x in r] for r in labels]
         return {
+            "label_ids": np.asarray(ids),
             "labels": labels,
             "num_pieces": np.asarray(counts),
             "piece_starts": starts,
@@ -85,10 +87,40 @@ def test_a_text_that_was_cut_has_no_tags_behind_its_end():
         "piece_ends": [3, 11],
         "truncated": True,
     }
-    assert tagged_rows.tags(row, answer) == {"tags": ["O", "B-PER", None, None]}
-    whole = tagged_rows.tags(row, answer | {"truncated": False})
+    about = Tagger.description
+    found = tagged_rows.told(row, answer, about)
+    assert found == {"tags": ["O", "B-PER", None, None]}
+    whole = tagged_rows.told(row, answer | {"truncated": False}, about)
     assert whole == {"tags": ["O", "B-PER", "B-PER", "B-PER"]}
-    assert tagged_rows.tags(InputRow("a:1", {}), answer) == {}
+    nothing = dict.fromkeys(("labels", "piece_starts", "piece_ends"), [])
+    found = tagged_rows.told(row, answer | nothing, about)
+    assert found == {"tags": [None] * 4}
+    found = tagged_rows.told(
+        row, answer | nothing | {"truncated": False}, about
+    )
+    assert found == {"tags": ["O"] * 4}
+    assert tagged_rows.told(row, answer, {"head": "classification"}) == {}
+
+
+def test_a_text_has_the_spans_that_its_pieces_tell():
+    """As `predictions/*.jsonl` of `run_tagger.py` has them."""
+    row = InputRow("a:1", {"text": "in New York now"})
+    ids = [0, 1, 3, 3, 0]
+    answer = {
+        "label_ids": ids,
+        "piece_starts": [0, 3, 7, 9, 12],
+        "piece_ends": [2, 6, 9, 11, 15],
+        "truncated": False,
+    }
+    labels = ["O", "B-LOC", "B-PER", "I-LOC"]
+    about = {"head": tagged_rows.TAGGER, "labels": labels}
+    (span,) = tagged_rows.told(row, answer, about)["spans"]
+    assert span == {"start": 3, "end": 11, "label": "LOC"}
+    none = dict.fromkeys(("label_ids", "piece_starts", "piece_ends"), [])
+    assert tagged_rows.told(row, answer | none, about) == {"spans": []}
+    # Parts of speech name no chunks.
+    about = about | {"labels": ["DET", "NOUN", "VERB", "O"]}
+    assert tagged_rows.told(row, answer, about) == {}
 
 
 def test_columns_are_those_of_training(tmp_path):
