@@ -16,7 +16,7 @@ from common.errors import UserError
 
 # How messages write a name: a flag of a command, or a field of a file.
 FLAG, FIELD = "--{}", "`{}`"
-PACKED = (".gz", ".xz", ".bz2")
+PACKED = (".gz", ".xz", ".bz2", ".zip", ".zst")
 _SIDES = {
     "[": operator.ge,
     "(": operator.gt,

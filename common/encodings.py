@@ -17,8 +17,31 @@ _MARKS = {
 }
 
 
+# First bytes of packed files -> what packed them.
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zX": "xz",
+    b"PK\x03\x04": "zip",
+    b"(\xb5/\xfd": "zstd",
+}
+
+
+def packed(first: bytes) -> str | None:
+    """Why bytes are packed, by the first four of them; None: no reason.
+
+    No conversion makes text of these.
+    """
+    for mark, name in _PACKED.items():
+        if first.startswith(mark):
+            return f"the file is packed by its first bytes ({name}); unpack it"
+    return None
+
+
 def refusal(first: bytes) -> str | None:
     """Why a file is no UTF-8 text, by its first four bytes; None: no reason."""
+    if problem := packed(first):
+        return problem
     for mark, name in _MARKS.items():
         if first.startswith(mark):
             return f"the file is {name} by its first bytes; {_convert(name)}"

@@ -26,7 +26,7 @@ from data.corpus.options import JSON_ENDINGS
 
 LONGEST_DOCUMENT = 4  # blocks
 LONGEST_LINE = 1 << 29  # bytes; a packed file may unpack to any length
-_OTHER_PACKED = (".bz2", ".xz", ".zip", ".zst")
+_GZIP = ".gz"
 
 
 class CorpusError(UserError):
@@ -64,12 +64,12 @@ def list_files(pattern: str) -> list[str]:
 
 def is_jsonl(path: str) -> bool:
     """Whether a file holds one JSON document per line, by its name."""
-    return path.lower().removesuffix(".gz").endswith(JSON_ENDINGS)
+    return path.lower().removesuffix(_GZIP).endswith(JSON_ENDINGS)
 
 
 def is_gzip(path: str) -> bool:
     """Whether a file is packed by gzip, by its name."""
-    return path.lower().endswith(".gz")
+    return path.lower().endswith(_GZIP)
 
 
 def check_packing(path: str) -> None:
@@ -78,8 +78,8 @@ def check_packing(path: str) -> None:
     Its bytes would pass for text where any bytes do (`--unit=byte`).
     """
     name = path.lower()
-    ending = next((e for e in _OTHER_PACKED if name.endswith(e)), "")
-    if ending:
+    ending = next((e for e in checks.PACKED if name.endswith(e)), _GZIP)
+    if ending != _GZIP:
         raise CorpusError(
             f"{path}: wanted plain text or .gz, found {ending}; unpack the file, "
             "or pack it with gzip"
@@ -104,7 +104,7 @@ def read_line_bytes(f: IO[bytes], path: str) -> Iterator[bytes]:
     Raises CorpusError: one is longer than `LONGEST_LINE`.
     """
     # A `tf.io.gfile` takes no bound; what it holds is not packed.
-    packed = path.endswith(checks.PACKED)
+    packed = path.lower().endswith(checks.PACKED)
     bound = () if files.is_remote(path) and not packed else (LONGEST_LINE + 1,)
     while line := f.readline(*bound):
         if len(line) > LONGEST_LINE:

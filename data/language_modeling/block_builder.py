@@ -41,7 +41,8 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
     Bytes with unit byte. JSONL files give the lines of their texts. Official
     files of one line (enwik8, text8) are cut anywhere and stay as they are.
     Elsewhere CR LF ends a line as LF does (`common.encodings.decode`). Raises
-    CorpusError: bytes that are not UTF-8, JSON lines without a text.
+    CorpusError: bytes that are not UTF-8, or are packed; JSON lines without a
+    text.
     """
     texts = []
     for data, block in zip(parts, blocks, strict=True):
@@ -62,6 +63,9 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
             if not block.start:
                 data = data.removeprefix(encodings.BOM)
         if options.unit == "byte":
+            problem = None if block.start else encodings.packed(data[:4])
+            if problem:
+                raise corpus.CorpusError(f"{block.path}: line 1: {problem}")
             texts.append(data)
             continue
         texts.append(corpus.decode(data, block))

@@ -108,7 +108,7 @@ def _one_file(options: LMDataOptions) -> Sources:
     inside = os.path.join(path, options.dataset)
     if files.exists(inside):
         path = inside
-    if path.endswith(checks.PACKED):
+    if path.lower().endswith(checks.PACKED):
         raise UserError(
             f"--data_path={path}: wanted {options.dataset} itself, which is "
             "cut by its bytes, found a packed file; unpack it"

@@ -1,5 +1,9 @@
 """Bytes of whole files: text in lines, or one line that says what they are."""
 
+import bz2
+import gzip
+import lzma
+
 import pytest
 
 from common import encodings
@@ -28,6 +32,11 @@ def test_lines_are_without_mark_and_ends(data, lines):
         ("One.\n".encode("utf-16-le"), "x.txt:1: the file begins as UTF-16LE"),
         (b"One.\rTwo.\r", "x.txt:1: lines end with CR alone"),
         (b"One.\nna\xefve\n", "x.txt:2: is not UTF-8 .0xef after b'One"),
+        (gzip.compress(b"One.", mtime=13), "x.txt:1: .* packed .* .gzip.;"),
+        (bz2.compress(b"One."), "x.txt:1: .* packed .* .bzip2.; unpack it"),
+        (lzma.compress(b"One."), "x.txt:1: .* packed .* .xz.; unpack it"),
+        (b"PK\x03\x04\x14\0", "x.txt:1: .* packed .* .zip.; unpack it"),
+        (b"(\xb5/\xfd$", "x.txt:1: .* packed .* .zstd.; unpack it"),
     ],
 )
 def test_what_is_no_text_in_lines_is_named(data, found):

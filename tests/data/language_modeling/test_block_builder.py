@@ -1,5 +1,6 @@
 """The text of blocks: marks and ends of lines."""
 
+import gzip
 import json
 import types
 
@@ -39,6 +40,20 @@ def test_cr_lf_ends_a_line_as_lf_does(unit, name):
         block = corpus.Block(name, 0, 3)
         cut = block_builder.text_of([b"ab\r"], [block], options)
         assert cut in ("ab\n", b"ab\n")
+
+
+@pytest.mark.parametrize("unit", ["word", "byte"])
+@pytest.mark.parametrize("dataset", ["text", "enwik8"])
+def test_packed_bytes_under_the_name_of_a_text_are_none(unit, dataset):
+    options = types.SimpleNamespace(dataset=dataset, unit=unit)
+    data = gzip.compress(b"a b\n")
+    block = corpus.Block("a.txt", 0, len(data))
+    wanted = "a.txt: line 1: the file is packed by its first bytes .gzip.; unp"
+    with pytest.raises(corpus.CorpusError, match=wanted):
+        block_builder.text_of([data], [block], options)
+    if unit == "byte":  # within a file they may be anything
+        block = corpus.Block("a.txt", 9, 9 + len(data))
+        assert data in block_builder.text_of([data], [block], options)
 
 
 def test_official_files_of_one_line_keep_every_byte():

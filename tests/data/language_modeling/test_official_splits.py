@@ -133,9 +133,10 @@ def test_a_word_that_a_block_cuts_counts_once(tmp_path, dataset):
         assert manifest.counts[split]["words"] == len(part.split())
 
 
+@pytest.mark.parametrize("ending", [".gz", ".ZIP"])
 @pytest.mark.parametrize("dataset", ["enwik8", "text8"])
-def test_a_packed_file_is_not_cut_by_its_packed_size(tmp_path, dataset):
-    path = tmp_path / f"{dataset}.gz"
+def test_a_packed_file_is_not_cut_by_its_packed_size(tmp_path, dataset, ending):
+    path = tmp_path / f"{dataset}{ending}"
     path.write_bytes(gzip.compress(b"some words " * 900))
     with pytest.raises(UserError, match=f"wanted {dataset} itself.*unpack it"):
         run(tmp_path, dataset=dataset, data_path=str(path), held_out_size=10)
