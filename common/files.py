@@ -275,8 +275,7 @@ def read_json_object(path: str, hint: str) -> dict[str, Any]:
     Raises UserError: missing, no JSON, JSON of another type, or too much of it.
     """
     try:
-        with open_binary(path) as f:
-            content = f.read()
+        content = read_bytes(path)
         memory.check_json(content, path)
         value = json.loads(content)
     except FileNotFoundError as e:
@@ -293,7 +292,7 @@ def read_json_object(path: str, hint: str) -> dict[str, Any]:
 def sha256_of_file(path: str) -> str:
     """Hex SHA-256 of a local or remote file, read in blocks of 1 MiB."""
     digest = hashlib.sha256()
-    with open_binary(path) as f:
+    with _as_os_errors(path), open_binary(path) as f:
         while block := f.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -312,8 +311,11 @@ def open_binary(path: str) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _as_os_errors() -> Iterator[None]:
-    """TensorFlow's file errors become `OSError`s."""
+def _as_os_errors(path: str) -> Iterator[None]:
+    """TensorFlow's errors of a remote file become `OSError`s."""
+    if not is_remote(path):
+        yield
+        return
     import tensorflow as tf
 
     try:
@@ -330,7 +332,7 @@ def _ask(path: str, local: Callable[[str], Any], remote: str) -> Any:
         return local(path)
     import tensorflow as tf
 
-    with _as_os_errors():
+    with _as_os_errors(path):
         return getattr(tf.io.gfile, remote)(path)
 
 
@@ -346,10 +348,7 @@ def is_folder(path: str) -> bool:
 
 def read_bytes(path: str, most: int = -1) -> bytes:
     """All bytes of a file, or the first `most`; OSError if it has none."""
-    if not is_remote(path):
-        with open(path, "rb") as f:
-            return f.read(most)
-    with _as_os_errors(), open_binary(path) as f:
+    with _as_os_errors(path), open_binary(path) as f:
         return f.read(most)
 
 

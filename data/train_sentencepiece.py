@@ -302,7 +302,7 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
     except FileNotFoundError:
         summary = None
     if summary is None:
-        if os.path.exists(model):
+        if files.exists(model):
             raise UserError(
                 f"{model} exists, but not {about}: it is not an output of this "
                 "command; give another --model_prefix"

@@ -87,6 +87,16 @@ def test_a_planted_temporary_name_harms_no_other_file(tmp_path, plant):
         assert sorted(os.listdir(tmp_path)) == ["a.json", "victim"]
 
 
+def test_a_file_that_a_bucket_lacks_is_missing_as_on_a_disk(tmp_path):
+    for folder in (str(tmp_path), "ram://missing"):
+        path = f"{folder}/a.json"
+        for read in (files.read_bytes, files.sha256_of_file):
+            with pytest.raises(FileNotFoundError):
+                read(path)
+        with pytest.raises(UserError, match="a.json does not exist: copy it"):
+            files.read_json_object(path, "copy it")
+
+
 def test_signs_of_patterns_are_letters(tmp_path):
     for name in ("a[1]x", "a[1]", "a1", "b"):
         (tmp_path / name).touch()

@@ -11,6 +11,7 @@ import sys
 import pytest
 import sentencepiece
 
+from common import files
 from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
@@ -193,6 +194,18 @@ def test_other_settings_or_text_on_finished_output_are_refused(text, tmp_path):
     about.unlink()
     with pytest.raises(UserError, match="is not an output of this command"):
         command.train(options(text, tmp_path))
+
+
+def test_a_vocabulary_in_a_bucket_is_that_of_a_disk(text, tmp_path):
+    summary = command.train(options(text, tmp_path))
+    remote = options(text, "ram:/" + str(tmp_path))
+    assert command.train(remote) == summary
+    assert command.already_finished(remote) == summary
+    files.remove(remote.model_prefix + ".json")
+    with pytest.raises(UserError, match="is not an output of this command"):
+        command.already_finished(remote)
+    files.remove(remote.model_prefix + ".model")
+    assert command.already_finished(remote) is None
 
 
 def test_sizes_that_the_text_does_not_allow(text, tmp_path):
