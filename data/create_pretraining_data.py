@@ -14,10 +14,19 @@ from data.records import build as records
 from flags import app, flag_values
 from flags.training import model_flags
 
+# Choice -> what is chosen -> flags that nothing else follows.
+_FOLLOWERS = {
+    "sampler": {("balanced",): ("span_unit", "span_lengths")},
+    "span_unit": {("word", "token"): ("max_span", "span_lengths")},
+}
+
 
 def main() -> None:
     """Builds what the flags say."""
     options = flag_values.build(BuildOptions)
+    for choice, followers in _FOLLOWERS.items():
+        chosen = getattr(options, choice)
+        flag_values.check_followed(choice, chosen, followers)
     manifest = build.build(options)
     sizes, smaller = model_flags.DEFAULTS, "--recipe and flags of sizes"
     print(records.summary(manifest, "run_pretrain.py", sizes, smaller))

@@ -50,6 +50,7 @@ STANDARD_LIBRARY = (
     "warnings wsgiref xml zipfile"
 ).split()
 SUMMARY = "corpus.json"
+_FOLLOWERS = {("small",): ("examples_per_class",)}
 SMALL_VOCABULARY = 8000  # pieces, as in scripts/quickstart.sh
 DEV_PERCENT = 15
 MIN_EXAMPLE_WORDS = 8
@@ -257,6 +258,7 @@ def finished(options: DemoCorpusOptions) -> dict | None:
 def main() -> None:
     """Runs the command."""
     options = flag_values.build(DemoCorpusOptions)
+    flag_values.check_followed("size", options.size, _FOLLOWERS)
     summary = write_corpus(options)
     if options.size == "large":
         print(*large_corpus.lines(summary), sep="\n")

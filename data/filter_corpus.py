@@ -12,10 +12,15 @@ from data.corpus import document_filter, documents, next_step
 from data.corpus.options import FilterOptions
 from flags import app, flag_values
 
+_BELOW = "a share below 1"  # 1 = no filter
+_FOLLOWERS = {(_BELOW,): ("boilerplate_documents",)}
+
 
 def main() -> None:
     """Filters what the flags say."""
     options = flag_values.build(FilterOptions)
+    share = "1" if options.max_boilerplate == 1 else _BELOW
+    flag_values.check_followed("max_boilerplate", share, _FOLLOWERS)
     report = document_filter.filter_corpus(options)
     for line in report.lines(examples=options.dry_run):
         print(line)

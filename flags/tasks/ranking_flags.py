@@ -9,7 +9,11 @@ from data.finetuning.ranking.options import RankingDataOptions
 from flags import flag_values
 from flags.tasks import finetune_flags
 from training.finetuning.options import FinetuneOptions
-from training.finetuning.ranking.options import ENCODER, RankerOptions
+from training.finetuning.ranking.options import (
+    ENCODER,
+    RANDOM,
+    RankerOptions,
+)
 from training.run_options import OptimizerOptions
 
 FLAGS = flags.FLAGS
@@ -52,8 +56,13 @@ _OF_RANKERS = {
         *(s.flag or name for name, s in settings_of(OptimizerOptions).items()),
     ),
 }
+_TABLE = "FILE.npy"
 # Flags that only some vectors follow.
-_OF_VECTORS = {(ENCODER,): ("layer", "embed_batch_size")}
+_OF_VECTORS = {
+    (ENCODER,): ("layer", "embed_batch_size"),
+    (ENCODER, _TABLE): ("control",),  # which is on random ones
+    (RANDOM,): ("vector_size",),
+}
 
 
 def define() -> None:
@@ -85,7 +94,7 @@ def from_flags() -> tuple[
         raise UserError(f"--{unused[0]} has no meaning here: leave it out")
     flag_values.check_followed("ranker", FLAGS.ranker, _OF_RANKERS)
     if FLAGS.ranker in ("cosine", "knrm"):
-        flag_values.check_followed("vectors", FLAGS.vectors, _OF_VECTORS)
+        _check_vectors()
     _check_files()
     named = {}
     if FLAGS.collection and FLAGS.dataset:
@@ -105,6 +114,15 @@ def from_flags() -> tuple[
         RankerOptions, segment_recurrence=FLAGS.segment_recurrence
     )
     return data, ranker, finetune, FLAGS.max_seq_length
+
+
+def _check_vectors() -> None:
+    """Raises UserError: a flag is given that the vectors ignore."""
+    kind = FLAGS.vectors if FLAGS.vectors in (ENCODER, RANDOM) else _TABLE
+    followers = dict(_OF_VECTORS)
+    if FLAGS.ranker == "knrm" and FLAGS.control:
+        del followers[(RANDOM,)]  # the control has random vectors, too
+    flag_values.check_followed("vectors", kind, followers)
 
 
 def _check_files() -> None:

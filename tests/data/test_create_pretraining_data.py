@@ -4,7 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 
+from common.errors import UserError
+from data import create_pretraining_data as command
+from data.pretraining.options import BuildOptions
 from tests.conftest import ROOT
 from tests.helpers.runs import builds
 
@@ -13,6 +17,28 @@ def call(*arguments):
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True
     )
+
+
+@pytest.mark.parametrize(
+    "flag, choice, wanted",
+    [
+        ("span_unit", "--sampler=original", "--sampler=balanced, found orig"),
+        ("span_lengths", "--sampler=original", "--sampler=balanced, found o"),
+        ("span_lengths", "--span_unit=single", "--span_unit=word or token, "),
+        ("max_span", "--span_unit=single", "--span_unit=word or token, found "),
+    ],
+)
+def test_a_flag_of_other_spans_is_refused(monkeypatch, flag, choice, wanted):
+    """They had no effect."""
+    values = flags.FlagValues()
+    flags.DEFINE_string(flag, "", "", flag_values=values)
+    values(["command", f"--{flag}=1"])
+    name, value = choice[2:].split("=")
+    options = BuildOptions("t", "s", "o", perm_size=256, **{name: value})
+    monkeypatch.setattr(command.flag_values, "FLAGS", values)
+    monkeypatch.setattr(command.flag_values, "build", lambda _: options)
+    with pytest.raises(UserError, match=f"--{flag} is of {wanted}"):
+        command.main()
 
 
 @pytest.mark.long

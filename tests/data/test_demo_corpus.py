@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 
 from common.errors import UserError
 from data import demo_corpus
@@ -104,6 +105,18 @@ def test_the_last_line_learns_a_vocabulary(monkeypatch, capsys, size, more):
         "'--input_glob=my out/pretrain.txt' '--model_prefix=my out/spiece'"
         f"{more}"
     )
+
+
+def test_a_large_corpus_has_no_classes(monkeypatch):
+    values = flags.FlagValues()
+    flags.DEFINE_integer("examples_per_class", 600, "", flag_values=values)
+    values(["command", "--examples_per_class=9"])
+    options = DemoCorpusOptions("out", size="large")
+    monkeypatch.setattr(demo_corpus.flag_values, "FLAGS", values)
+    monkeypatch.setattr(demo_corpus.flag_values, "build", lambda _: options)
+    wanted = "--examples_per_class is of --size=small, found large: leave it"
+    with pytest.raises(UserError, match=wanted):
+        demo_corpus.main()
 
 
 def test_a_row_that_names_its_package_is_left_out():

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 
+from common.errors import UserError
 from data import filter_corpus
 from data.corpus.options import FilterOptions
 from tests.conftest import ROOT
@@ -34,6 +36,18 @@ def test_the_last_line_learns_a_vocabulary(
         f"next: python -m data.train_sentencepiece --input_glob={out} "
         f"--model_prefix={tmp_path}/spiece{field}"
     )
+
+
+def test_how_often_a_line_comes_is_asked_of_boilerplate_alone(monkeypatch):
+    values = flags.FlagValues()
+    flags.DEFINE_integer("boilerplate_documents", 10, "", flag_values=values)
+    values(["command", "--boilerplate_documents=2"])
+    options = FilterOptions("no.txt", dry_run=True, max_boilerplate=1.0)
+    monkeypatch.setattr(filter_corpus.flag_values, "FLAGS", values)
+    monkeypatch.setattr(filter_corpus.flag_values, "build", lambda _: options)
+    wanted = "_documents is of --max_boilerplate=a share below 1, found 1: leav"
+    with pytest.raises(UserError, match=wanted):
+        filter_corpus.main()
 
 
 @pytest.mark.long

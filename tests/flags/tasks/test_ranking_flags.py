@@ -100,6 +100,18 @@ def test_what_does_not_fit_is_one_line(arguments, message):
             ["--vectors=random", "--layer=1"],
             "--layer is of --vectors=encoder, found random: leave it out",
         ),
+        (
+            ["--vectors=random", "--nocontrol"],
+            "--control is of --vectors=encoder or FILE.npy, found random: ",
+        ),
+        (
+            ["--nocontrol", "--vector_size=8"],
+            "--vector_size is of --vectors=random, found encoder: leave it ou",
+        ),
+        (
+            ["--ranker=cosine", "--vectors=a.npy", "--vector_size=8"],
+            "--vector_size is of --vectors=random, found FILE.npy: leave it o",
+        ),
     ],
 )
 def test_a_flag_of_another_ranker_is_refused(folder, arguments, message):
@@ -131,3 +143,5 @@ def test_flags_of_the_ranker_are_read(folder):
     assert (ranker.ranker, ranker.layer) == ("cosine", "1")
     _, ranker, *_ = read(*named, "--knrm_learning_rate=0.5", "--epochs=7")
     assert (ranker.learning_rate, ranker.epochs) == (0.5, 7)
+    _, ranker, *_ = read(*named, "--vector_size=8")  # of the control
+    assert (ranker.vector_size, ranker.control) == (8, True)
