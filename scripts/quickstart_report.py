@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 from common import files, summary  # noqa: E402
 from common.errors import UserError  # noqa: E402
 from flags import app  # noqa: E402
+from training.reporting import loss_log  # noqa: E402
 
 FLAGS = flags.FLAGS
 AVERAGED_STEPS = 20
@@ -48,14 +49,16 @@ def read_rows(path: str) -> list[dict]:
 def pretraining(folder: str) -> dict[str, float]:
     """Losses in nats per target, perplexities, and what to compare them with."""
     manifest = read_json(os.path.join(folder, "records", "manifest.json"))
-    losses = [
-        float(row["loss"])
-        for row in read_rows(os.path.join(folder, "pretrain", "losses.tsv"))
-    ]
-    held_out = read_rows(os.path.join(folder, "pretrain", "evaluations.jsonl"))
+    run = os.path.join(folder, "pretrain")
+    path = os.path.join(run, loss_log.FILE_NAME)
+    if not os.path.exists(path):
+        raise UserError(f"{path} does not exist: {_CURE}")
+    names, rows = loss_log.read(run)
+    _, losses = loss_log.of_targets(names, rows)
+    held_out = read_rows(os.path.join(run, "evaluations.jsonl"))
     return {
-        "steps": len(losses),
-        "loss_start": losses[0],
+        "steps": len(rows),
+        "loss_start": float(losses[0]),
         "loss_end": statistics.fmean(losses[-AVERAGED_STEPS:]),
         "log_vocabulary": math.log(manifest["vocab_size"]),
         "unigram_entropy": manifest["unigram"]["train_entropy"],

@@ -8,7 +8,6 @@ picture of their losses, in training and in the evaluations beside it. One run
 alone has its picture, too.
 """
 
-import csv
 import itertools
 import json
 import os
@@ -32,7 +31,7 @@ def read_run(folder: str) -> dict:
     `split: name`, and the last training loss), `losses` and `evaluations`
     [(step, loss)]. Raises UserError: the folder is of no run.
     """
-    from training.reporting import loss_log, run_record
+    from training.reporting import run_record
 
     path = os.path.join(folder, run_record.FILE_NAME)
     record = files.read_json_object(path, "wanted the --model_dir of a run")
@@ -43,7 +42,7 @@ def read_run(folder: str) -> dict:
     versions = start.get("versions") or {}
     facts = {f"version of {k}": v for k, v in versions.items()}
     facts["git_revision"] = start.get("git_revision")
-    steps, losses = read_losses(os.path.join(folder, loss_log.FILE_NAME))
+    steps, losses = read_losses(folder)
     metrics = {"steps": steps} if steps else {}
     if losses:
         metrics["training loss"] = smooth(losses, 20)[-1][1]
@@ -63,27 +62,27 @@ def read_run(folder: str) -> dict:
     }
 
 
-def read_losses(path: str) -> tuple[int, list[tuple[int, float]]]:
-    """(last step, (step, loss) of every whole line); (0, []) without the file.
+def read_losses(folder: str) -> tuple[int, list[tuple[int, float]]]:
+    """(last step, (step, loss) of every step); (0, []) of a run without any.
 
-    A killed run may leave half a line at the end: it has no newline. Steps in
-    which no target counts, whose loss and gradient are 0, are left out.
+    Steps in which no target counts, whose loss and gradient are 0, are left
+    out.
     """
+    from training.reporting import loss_log
+
+    path = os.path.join(folder, loss_log.FILE_NAME)
     if not files.exists(path):
         return 0, []
-    try:
-        text = files.read_bytes(path).decode("utf-8")
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        rows = [
-            (int(row["step"]), float(row["loss"]), row.get("gradient_norm"))
-            for row in csv.DictReader(lines, delimiter="\t")
-        ]
-        last = rows[-1][0] if rows else 0
-        return last, [(n, x) for n, x, norm in rows if x or float(norm or 1)]
-    except (KeyError, TypeError, ValueError) as e:
-        raise UserError(
-            f"{path}: wanted columns `step` and `loss` of numbers ({e})"
-        ) from e
+    names, rows = loss_log.read_begun(folder)
+    if not len(rows):
+        return 0, []
+    if "loss" not in names:
+        raise UserError(f"{path}: wanted a column `loss`, found {names}")
+    columns = dict(zip(["step", *names], rows.T, strict=True))
+    steps, losses = columns["step"].astype(int), columns["loss"]
+    counts = (losses != 0) | (columns.get("gradient_norm", losses + 1) != 0)
+    pairs = zip(steps[counts].tolist(), losses[counts].tolist(), strict=True)
+    return int(steps[-1]), list(pairs)
 
 
 def read_evaluations(folder: str) -> list[tuple[int, float]]:

@@ -8,7 +8,6 @@ has the curves over steps and over seconds; `learning.json` has their numbers.
 
 import dataclasses
 import functools
-import json
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from benchmarks.systems.workloads import Workload
 from common import figures, files
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
+from modeling.checkpoints import weights
 from studies.runner.seed_table import Row
 from studies.runner.study import Study
 from studies.runner.study_file import ResultColumn, StudyOptions
@@ -94,15 +94,14 @@ class Learning(Study):
             own = curves_by_row.setdefault(row.key, {})
             for seed in range(self.options.pretrain_seeds):
                 name = f"{row.key}-{seed}"
-                path = self.path(name, "run", EVALUATIONS)
-                if "error" in self.results[name] or not files.exists(path):
+                if "error" in self.results[name]:
                     continue
-                lines = files.read_bytes(path).decode().splitlines()
-                evaluations = [json.loads(line) for line in lines]
-                own[str(seed)] = {
-                    "steps": [e["step"] for e in evaluations],
-                    "losses": [e[metric] for e in evaluations],
-                }
+                if evaluations := weights.read_log(self.path(name, "run")):
+                    losses = [row[metric] for row in evaluations.values()]
+                    own[str(seed)] = {
+                        "steps": list(evaluations),
+                        "losses": losses,
+                    }
         return curves_by_row
 
     @functools.cached_property

@@ -20,6 +20,7 @@ def run(tmp_path):
     losses = "step\tloss\n1\t9.0\n" + "".join(
         f"{i}\t{4 + i % 2}\n" for i in range(2, 42)
     )
+    losses += "42\t0.0\n"  # a step without a target
     write(tmp_path, "pretrain/losses.tsv", losses)
     held_out = [{"step": 0, "perplexity": 99.5}, {"perplexity": 12.25}]
     write(
@@ -56,7 +57,7 @@ def run(tmp_path):
 def test_numbers_come_from_the_files(run):
     numbers, lines = quickstart_report.report(str(run))
     p = numbers["pretraining"]
-    assert (p["steps"], p["loss_start"], p["loss_end"]) == (41, 9.0, 4.5)
+    assert (p["steps"], p["loss_start"], p["loss_end"]) == (42, 9.0, 4.5)
     assert p["log_vocabulary"] == math.log(100)
     assert (p["held_out_before"], p["held_out_after"]) == (99.5, 12.25)
     assert numbers["classification"] == {"majority": 0.75, "accuracy": 0.75}

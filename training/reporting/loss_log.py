@@ -79,11 +79,20 @@ def read(model_dir: str) -> tuple[list[str], np.ndarray]:
     Half a line, which a killed run may leave, is left out. Raises UserError:
     no step was logged, or a line is no row of numbers.
     """
+    names, rows = read_begun(model_dir)
+    if not len(rows):
+        path = os.path.join(model_dir, FILE_NAME)
+        raise UserError(f"{path}: wanted a line per step, found none: train it")
+    return names, rows
+
+
+def read_begun(model_dir: str) -> tuple[list[str], np.ndarray]:
+    """`read` of a run that has perhaps not logged a step: no rows then."""
     path = os.path.join(model_dir, FILE_NAME)
     with files.open_binary(path) as f:
         lines = _whole_lines(f.read())
     if len(lines) < 2:
-        raise UserError(f"{path}: wanted a line per step, found none: train it")
+        return [], np.zeros((0, 1))
     try:
         rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
         return lines[0].split("\t")[1:], np.array(rows)

@@ -70,6 +70,15 @@ def lines_of(runner):
     return {line[0]: line[1:] for line in cells}
 
 
+def test_a_damaged_line_is_named(runner):
+    path = pathlib.Path(runner.folder) / "ours-1/run/evaluations.jsonl"
+    path.write_text(path.read_text() + '\n{"step": 1')
+    with pytest.raises(UserError, match="ours-1/run/eval.* is damaged"):
+        runner.curves()
+    path.unlink()
+    assert [*runner.curves()["ours"]] == ["0"]
+
+
 def test_the_table_by_hand(runner):
     lines = lines_of(timed(runner, ours=0.2, original=0.4))
     assert lines["row"] == [
