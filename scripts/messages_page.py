@@ -72,8 +72,8 @@ def _message(node: ast.AST) -> ast.expr | None:
     if not isinstance(node, ast.Call) or not node.args:
         return None
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    if name in _KINDS:
-        return node.args[0]
+    if name in _KINDS or ast.unparse(node.func) == "super().__init__":
+        return node.args[0]  # kinds of their own say theirs to the base
     # (condition, message); another `require` asks an encoder.
     return node.args[1] if name == "require" and len(node.args) == 2 else None
 

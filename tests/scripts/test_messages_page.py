@@ -44,6 +44,7 @@ def test_calls_that_say_something_to_the_user():
         ("UserError(f'{a}: wanted some text')", True),
         ("errors.UserError(f'{a}: wanted some text')", True),
         ("corpus.CorpusError('wanted some text')", True),
+        ("super().__init__(f'{a}: wanted some text')", True),
         ("require(a < b, f'{a}: wanted some text')", True),
         ("checks.require(a, 'wanted some text')", True),
         ("require(config, 'memory', '--segment_recurrence')", False),
