@@ -150,11 +150,19 @@ def join_files(parts: Sequence[SquadFile]) -> SquadFile:
 
 def _gold_of(qa: object) -> dict[str, list[str]]:
     """id -> gold texts of a question, as far as they can be read."""
-    if not isinstance(qa, dict) or not isinstance(qa.get("id"), str):
+    if not isinstance(qa, dict) or not (name := _id_of(qa)):
         return {}
     answers = qa.get("answers")
     answers = answers if isinstance(answers, list) else []
-    return {qa["id"]: [a["text"] for a in answers if _has_text(a)]}
+    return {name: [a["text"] for a in answers if _has_text(a)]}
+
+
+def _id_of(qa: dict) -> str:
+    """A question's id as text, "" without one; some sets number theirs."""
+    name = qa.get("id")
+    if type(name) is int:
+        return str(name)
+    return name if isinstance(name, str) else ""
 
 
 def _paragraphs(path: str, articles: list, bad: BadRows):
@@ -188,9 +196,9 @@ def _question(
     """(problem, question): one of both is None."""
     if not isinstance(qa, dict):
         return "wanted an object", None
-    name, text = qa.get("id"), qa.get("question")
-    if not isinstance(name, str) or not name:
-        return "wanted a string 'id'", None
+    name, text = _id_of(qa), qa.get("question")
+    if not name:
+        return "wanted a string or a whole number 'id'", None
     if not isinstance(text, str) or not text.strip():
         return f"{name!r}: wanted a non-empty string 'question'", None
     impossible = qa.get("is_impossible", False)

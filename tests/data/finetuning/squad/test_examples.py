@@ -52,6 +52,18 @@ def test_version_2_ignores_plausible_answers(tmp_path):
     assert file.gold_answers() == {"q": []}
 
 
+def test_ids_may_be_numbers(tmp_path):
+    """As those of GermanQuAD."""
+    wrong = {"answers": [{"text": "d.", "answer_start": 7}], "id": 9}
+    path = write(tmp_path, [GOOD | {"id": 51870}, GOOD | wrong])
+    file = squad_examples.read_squad(path, True, BadRows(skip=True))
+    assert file.gold_answers() == {"51870": ["b c", "c"]}
+    assert file.unusable == {"9": ["d."]}
+    path = write(tmp_path, [GOOD | {"id": 7}, GOOD | {"id": "7"}])
+    with pytest.raises(UserError, match="the id '7' is used twice"):
+        squad_examples.read_squad(path, True, BadRows())
+
+
 @pytest.mark.parametrize("place", [{}, {"answer_start": None}])
 def test_an_evaluation_needs_no_place_of_an_answer(tmp_path, place):
     path = write(tmp_path, [GOOD | {"answers": [{"text": "c"} | place]}])
@@ -67,7 +79,9 @@ def test_an_evaluation_needs_no_place_of_an_answer(tmp_path, place):
 @pytest.mark.parametrize(
     "change, problem",
     [
-        ({"id": 3}, "wanted a string 'id'"),
+        ({"id": 3.5}, "wanted a string or a whole number 'id'"),
+        ({"id": True}, "wanted a string or a whole number 'id'"),
+        ({"id": ""}, "wanted a string or a whole number 'id'"),
         ({"question": " "}, "non-empty string 'question'"),
         ({"question": "b \ud83d?"}, r"\ud83d is half of a surrogate pair"),
         ({"id": "\udc00"}, r"\udc00 is half of a surrogate pair"),
