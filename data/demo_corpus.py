@@ -192,7 +192,6 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
         builder.add_module(label, module, docstrings.docstrings(path))
 
     folder = options.output_dir
-    os.makedirs(os.path.join(folder, "classification"), exist_ok=True)
     outputs = {"pretrain.txt": builder.pretraining_text()}
     for split in ("train", "dev"):
         rows = builder.classification_rows(split)
@@ -229,7 +228,7 @@ def finished(options: DemoCorpusOptions) -> dict | None:
     Raises UserError: the folder holds a corpus of other versions or options.
     """
     path = os.path.join(options.output_dir, SUMMARY)
-    if not os.path.exists(path):
+    if not files.exists(path):
         return None
     summary = files.read_json_object(path, "give another --output_dir")
     if not isinstance(summary.get("files"), dict):
@@ -247,7 +246,7 @@ def finished(options: DemoCorpusOptions) -> dict | None:
     for name, about in summary["files"].items():
         target = os.path.join(options.output_dir, name)
         if (
-            not os.path.exists(target)
+            not files.exists(target)
             or files.sha256_of_file(target) != about["sha256"]
         ):
             return None

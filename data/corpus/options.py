@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common import files
 from common.checks import plain_name, require
 from common.settings import REQUIRED, check, setting
 from common.vocabularies import text_settings
@@ -79,6 +80,11 @@ class DemoCorpusOptions:
         require(
             self.size == "large" or not named,
             f"{', '.join(named)} without --size=large",
+        )
+        require(
+            self.size == "small" or not files.is_remote(self.output_dir),
+            f"--output_dir={self.output_dir}: --size=large works in a folder of "
+            "this machine; give one, and copy its pretrain.txt",
         )
         if self.size == "small" and self.max_megabytes is None:
             object.__setattr__(self, "max_megabytes", _SMALL_MEGABYTES)

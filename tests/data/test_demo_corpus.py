@@ -107,6 +107,18 @@ def test_the_last_line_learns_a_vocabulary(monkeypatch, capsys, size, more):
     )
 
 
+def test_a_corpus_in_a_bucket_leaves_nothing_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo_corpus, "PACKAGES", {})
+    monkeypatch.setattr(demo_corpus, "STANDARD_LIBRARY", ("json",))
+    options = DemoCorpusOptions("ram:/" + str(tmp_path), max_megabytes=0.01)
+    summary = demo_corpus.write_corpus(options)
+    assert len(summary["files"]) == 3 and not list(tmp_path.iterdir())
+    assert demo_corpus.finished(options) == summary
+    with pytest.raises(UserError, match="large works in a folder of this mac"):
+        DemoCorpusOptions(options.output_dir, size="large")
+
+
 def test_a_large_corpus_has_no_classes(monkeypatch):
     values = flags.FlagValues()
     flags.DEFINE_integer("examples_per_class", 600, "", flag_values=values)

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections.abc import Collection
 
+from common import files
 from common.checks import within
 from common.errors import UserError
 from common.settings import check, setting
@@ -144,7 +145,8 @@ def collection_files(
         if flag in given:
             continue
         pattern = paths[flag]
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        there = files.is_folder(folder)
+        names = sorted(files.list_names(folder)) if there else []
         start, star = pattern.rstrip("*"), pattern.endswith("*")
         fits = [n for n in names if n == start or star and n.startswith(start)]
         if not fits:

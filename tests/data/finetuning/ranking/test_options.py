@@ -2,6 +2,7 @@
 
 import pytest
 
+from common import files
 from common.errors import UserError
 from data.finetuning.ranking.options import (
     RankingDataOptions,
@@ -32,19 +33,22 @@ def test_a_file_of_folds_needs_no_number():
     assert RankingDataOptions(dataset="x/y").documents == ""
 
 
-def test_the_files_of_a_named_collection(tmp_path):
+@pytest.mark.parametrize("bucket", ["", "ram:/"])
+def test_the_files_of_a_named_collection(tmp_path, bucket):
+    folder = bucket + str(tmp_path)
+    files.make_directory(folder)
     for name in ("cran.qry", "cran.all.1400.xz", "cranqrel.q001", "other"):
-        (tmp_path / name).touch()
-    found = collection_files("cranfield", str(tmp_path))
-    assert found["documents"] == str(tmp_path / "cran.all.1400.xz")
-    assert found["qrels_file"] == str(tmp_path / "cranqrel.q001")
+        files.write_text(f"{folder}/{name}", "")
+    found = collection_files("cranfield", folder)
+    assert found["documents"] == f"{folder}/cran.all.1400.xz"
+    assert found["qrels_file"] == f"{folder}/cranqrel.q001"
     assert found["topics_format"] == "cranfield"
-    (tmp_path / "cran.qry").unlink()
-    for name, folder, message in (
-        ("cranfield", str(tmp_path), "has no file cran.qry of cranfield: giv"),
+    files.remove(f"{folder}/cran.qry")
+    for name, other, message in (
+        ("cranfield", folder, "has no file cran.qry of cranfield: giv"),
         ("cisi", "", "--collection=cisi needs --data_dir"),
         ("cisi", "/nowhere", "has no file CISI.QRY of cisi"),
-        ("trec", str(tmp_path), "--collection must be one of cranfield, cisi"),
+        ("trec", folder, "--collection must be one of cranfield, cisi"),
     ):
         with pytest.raises(UserError, match=message):
-            collection_files(name, folder)
+            collection_files(name, other)
