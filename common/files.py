@@ -292,7 +292,7 @@ def read_json_object(path: str, hint: str) -> dict[str, Any]:
 def sha256_of_file(path: str) -> str:
     """Hex SHA-256 of a local or remote file, read in blocks of 1 MiB."""
     digest = hashlib.sha256()
-    with _as_os_errors(path), open_binary(path) as f:
+    with as_os_errors(path), open_binary(path) as f:
         while block := f.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -311,7 +311,7 @@ def open_binary(path: str) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _as_os_errors(path: str) -> Iterator[None]:
+def as_os_errors(path: str) -> Iterator[None]:
     """TensorFlow's errors of a remote file become `OSError`s."""
     if not is_remote(path):
         yield
@@ -321,7 +321,8 @@ def _as_os_errors(path: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.NotFoundError as e:
-        raise FileNotFoundError(e.message) from e
+        why = e.message or os.strerror(errno.ENOENT)
+        raise FileNotFoundError(errno.ENOENT, why, path) from e
     except tf.errors.OpError as e:
         raise OSError(e.message) from e
 
@@ -332,7 +333,7 @@ def _ask(path: str, local: Callable[[str], Any], remote: str) -> Any:
         return local(path)
     import tensorflow as tf
 
-    with _as_os_errors(path):
+    with as_os_errors(path):
         return getattr(tf.io.gfile, remote)(path)
 
 
@@ -348,7 +349,7 @@ def is_folder(path: str) -> bool:
 
 def read_bytes(path: str, most: int = -1) -> bytes:
     """All bytes of a file, or the first `most`; OSError if it has none."""
-    with _as_os_errors(path), open_binary(path) as f:
+    with as_os_errors(path), open_binary(path) as f:
         return f.read(most)
 
 

@@ -89,8 +89,7 @@ def read(model_dir: str) -> tuple[list[str], np.ndarray]:
 def read_begun(model_dir: str) -> tuple[list[str], np.ndarray]:
     """`read` of a run that has perhaps not logged a step: no rows then."""
     path = os.path.join(model_dir, FILE_NAME)
-    with files.open_binary(path) as f:
-        lines = _whole_lines(f.read())
+    lines = _whole_lines(files.read_bytes(path))
     if len(lines) < 2:
         return [], np.zeros((0, 1))
     try:
@@ -130,15 +129,9 @@ def of_targets(
 def _lines_up_to(path: str, step: int) -> list[str]:
     """The header and the whole lines of steps 1..step."""
     try:
-        with files.open_binary(path) as f:
-            lines = _whole_lines(f.read())
+        lines = _whole_lines(files.read_bytes(path))
     except FileNotFoundError:
         return []
-    except Exception as e:
-        # tf.io.gfile has its own error for a missing remote file.
-        if type(e).__name__ == "NotFoundError":
-            return []
-        raise
     if not lines or step == 0:
         return []
     kept = [lines[0]]

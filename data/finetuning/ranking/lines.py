@@ -30,7 +30,11 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with files.open_binary(path) as raw, _unpacked(raw, path) as f:
+        with (
+            files.as_os_errors(path),
+            files.open_binary(path) as raw,
+            _unpacked(raw, path) as f,
+        ):
             for line in decode_lines(path, read_line_bytes(f, path)):
                 number += 1
                 yield number, line.rstrip("\r\n")

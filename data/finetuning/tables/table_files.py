@@ -194,7 +194,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     """A file's bytes, unpacked by its ending; UserError: it cannot be read."""
     _, packing = unpacked_name(path)
     try:
-        with files.open_binary(path) as raw:
+        with files.as_os_errors(path), files.open_binary(path) as raw:
             stream = raw
             if packing:
                 source = (

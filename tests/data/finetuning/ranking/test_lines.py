@@ -71,8 +71,10 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     path.write_bytes(lzma.compress(b"1:a\n" * 999)[:40])
     with pytest.raises(UserError, match=r"t.xz: damaged or cut after line"):
         topics.read(str(path))
-    with pytest.raises(UserError, match="--topics_file=.*cannot be read"):
-        topics.read(str(tmp_path / "none"))
+    for path in (str(tmp_path / "none"), "ram://none/a"):
+        message = f"--topics_file={path} cannot be read: No such file"
+        with pytest.raises(UserError, match=message):
+            topics.read(path)
     with pytest.raises(UserError, match="--documents=.* matches no file"):
         texts(str(tmp_path / "none*"))
 

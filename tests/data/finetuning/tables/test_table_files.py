@@ -190,6 +190,12 @@ def test_many_lines_of_one_value_are_kept_together(tmp_path, monkeypatch):
         table_files.read_json(str(path))
 
 
+def test_a_missing_file_is_named_in_a_bucket_too(tmp_path):
+    for path in (f"{tmp_path}/a.tsv", "ram://none/a.tsv"):
+        with pytest.raises(UserError, match="a.tsv is not a file that can be"):
+            list(table_files.numbered_lines(path))
+
+
 def test_files_without_rows(tmp_path):
     for kind, content in (("csv", "text,label\n"), ("tsv", "text\tlabel\n\n")):
         path = file_of(tmp_path, kind, content.encode())
