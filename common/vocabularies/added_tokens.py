@@ -2,7 +2,8 @@
 
 `added_tokens_decoder` of `tokenizer_config.json` lists them with their rules.
 Older folders have `added_tokens.json` instead, text -> id, and
-`special_tokens_map.json` says which of these stand for no text.
+`special_tokens_map.json` says which of these stand for no text. Special tokens
+that both name may be pieces of the vocabulary, which no list repeats.
 """
 
 import json
@@ -32,7 +33,7 @@ def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
     path = os.path.join(folder, FILE_NAME)
     if _KEY in about or not files.exists(path):
         return about
-    special = set(_named(about))
+    special = {content for content, _ in _special(about)}
     rows = files.read_json_object(path, _ADVICE)
     if not all(type(number) is int for number in rows.values()):
         raise UserError(
@@ -52,15 +53,18 @@ def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return about
 
 
-def _named(value: Mapping[str, Any]) -> Iterator[str]:
-    """Texts of the special tokens that a file names."""
+def _special(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping]]:
+    """Texts and rules of the special tokens that a file names."""
     for key, tokens in value.items():
-        if not key.endswith(("_token", "_special_tokens")):
+        if key.endswith("_special_tokens"):
+            named = isinstance(tokens, dict)
+            tokens = list(tokens.values()) if named else tokens
+        elif not key.endswith("_token"):
             continue
         for token in tokens if isinstance(tokens, list) else [tokens]:
-            content = token.get("content") if isinstance(token, dict) else token
-            if isinstance(content, str):
-                yield content
+            rules = token if isinstance(token, dict) else {"content": token}
+            if isinstance(rules.get("content"), str):
+                yield rules["content"], rules
 
 
 def declared(path: str, config: Mapping[str, Any]) -> list[dict]:
@@ -129,6 +133,10 @@ def with_rest(
     rows |= {row["content"]: row for row in declared(path, config)}
     for row in config.get(FILE_NAME, ()):
         rows[row["content"]] = _row(row["id"], row["content"], row)
+    for text, flags in _special(config):
+        if text in pieces and text not in rows:
+            flags = {**flags, "special": True}
+            rows[text] = _row(pieces[text], text, flags)
     ordered = sorted(rows.values(), key=lambda row: row["id"])
     following = len(pieces)
     for row in ordered:

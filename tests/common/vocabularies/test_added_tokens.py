@@ -47,6 +47,25 @@ def test_a_special_token_keeps_its_case(folder, name, value):
     assert ids(folder) == [5, 7, 6, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("special_tokens_map.json", {"additional_special_tokens": ["[E1]"]}),
+        ("tokenizer_config.json", {"extra_special_tokens": {"one": "[E1]"}}),
+        ("tokenizer_config.json", {"eos_token": {"content": "[E1]"}}),
+    ],
+)
+def test_a_special_token_may_be_a_piece(tmp_path, name, value):
+    """As `[unused1]` of BERT, which was cut; transformers has one id."""
+    (tmp_path / "vocab.txt").write_text("\n".join([*PIECES, "[E1]", ""]))
+    assert ids(tmp_path) == [5, 1, 1, 1, 6, 1, 1, 1]
+    write(tmp_path, name, value)
+    assert ids(tmp_path) == [5, 7, 6, 1, 1, 1]
+    rules = value | {"split_special_tokens": True}
+    write(tmp_path, "tokenizer_config.json", rules)
+    assert ids(tmp_path) == [5, 1, 1, 1, 6, 1, 1, 1]
+
+
 def test_the_tokens_of_the_config_count_before_the_older_file(folder):
     rows = {"7": {"content": "[e2]"}, "5": {"content": "the", "special": True}}
     write(folder, "tokenizer_config.json", {"added_tokens_decoder": rows})
