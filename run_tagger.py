@@ -9,9 +9,9 @@ See docs/guides/tasks/tagging.md.
 from data.finetuning import task_settings
 from data.finetuning.options import TaggingDataOptions
 from flags import app
-from flags.tasks.task_command import TaskCommand
+from flags.tasks.task_command import TaggerCommand
 
-COMMAND = TaskCommand(
+COMMAND = TaggerCommand(
     task_settings.TAGGER,
     TaggingDataOptions,
     "data.finetuning.tagging.task:TaggingTask",

@@ -17,12 +17,18 @@ from data.finetuning.options import (
     CLASSIFIER_HEADS,
     ClassifierDataOptions,
     DataOptions,
+    TaggingDataOptions,
 )
+from data.finetuning.tables.table_columns import is_json_lines
+from data.finetuning.tagging import examples as tagging
 from flags import flag_values
 from flags.tasks import finetune_flags, head_flags, tuning_flags
 from flags.training import common_flags
 
 FLAGS = flags.FLAGS
+_COLUMNS, _JSON_LINES = "columns of tokens", "JSON lines"
+# Files of tags -> flags that no others follow.
+_OF_TAGS = {(_COLUMNS,): ("text_column", "tag_column", "token_separator")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,3 +123,22 @@ class ClassifierCommand(TaskCommand):
             head=head,
             task_name=name or trained.task_name,
         )
+
+
+class TaggerCommand(TaskCommand):
+    """With files of columns, or of JSON lines."""
+
+    def data_options(
+        self, trained: TaskSpec | None = None
+    ) -> TaggingDataOptions:
+        """The files; UserError: a flag is given that none of them follows."""
+        data = super().data_options(trained)
+        named = (data.train_file, data.eval_file, data.predict_file)
+        paths = [path for path in named if path]
+        for split in tagging.SPLIT_NAMES if data.data_dir else ():
+            path = tagging.find_split(data.data_dir, split)
+            paths += [path] if path else []
+        if paths and all(map(is_json_lines, paths)):
+            choice = "data_dir" if data.data_dir else "train_file"
+            flag_values.check_followed(choice, _JSON_LINES, _OF_TAGS)
+        return data

@@ -96,6 +96,24 @@ def test_a_flag_that_a_set_would_ignore_is_refused(parse, task, flag, whose):
     assert str(e.value).startswith(flag.partition("=")[0].replace("--no", "--"))
 
 
+@pytest.mark.parametrize(
+    "flag", ["--text_column=1", "--tag_column=3", "--token_separator=_"]
+)
+def test_columns_are_of_files_of_columns(parse, tmp_path, flag):
+    """They had no effect on spans of JSON lines."""
+    for name in ("train.jsonl", "dev.json.gz"):
+        (tmp_path / name).touch()
+    name = flag.partition("=")[0]
+    for where in (f"--data_dir={tmp_path}", "--train_file=A.JSONL"):
+        parse(TAGGER, where, flag)
+        choice = where.partition("=")[0]
+        wanted = f"{name} is of {choice}=columns of tokens, found JSON lines: "
+        with pytest.raises(UserError, match=wanted):
+            TAGGER.data_options()
+    parse(TAGGER, f"--data_dir={tmp_path}", "--predict_file=a.txt", flag)
+    TAGGER.data_options()
+
+
 def test_values_have_no_classes(parse):
     more = ("--is_regression", "--labels=a,b")
     parse(CLASSIFIER, "--data_dir=d", "--task_name=csv", *more)
