@@ -100,7 +100,7 @@ class SentencePieceOptions:
         ".gz; comma-separated globs.",
     )
     model_prefix: str = setting(
-        REQUIRED, "Output prefix: writes PREFIX.model and PREFIX.vocab."
+        REQUIRED, "Output prefix: writes PREFIX.model, .vocab and .json."
     )
     vocab_size: int = setting(
         32000, "Pieces in the vocabulary, the nine special symbols included."

@@ -125,7 +125,7 @@ class BuildOptions:
     max_symbol_ratio: float = setting(
         1.0,
         "Leave out documents with a larger share of characters that are no "
-        "letter, digit or white space.",
+        "letters, marks, numbers or white space; 1 = none.",
         bounds="(0, 1]",
     )
     dedup: bool = setting(False, "Leave out documents whose text came before.")
