@@ -185,13 +185,15 @@ def documents(
     CorpusError names file and line: bytes that are not UTF-8, a JSONL line that
     is no object with a text field.
     """
+    if is_jsonl(block.path):
+        texts = json_texts(data, block, text_field)
+        found = [_document(_solid_lines(text), n) for n, text in texts]
+        return [d for d in found if _has_text(d.lines)]
     text = encodings.line_feeds(decode(data, block))
     # Most texts mark no paragraph: nothing to look for in their lines.
     marked = symbols.EOP in text
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
-    if is_jsonl(block.path):
-        return _json_documents(lines, block, text_field)
     split_documents, current, first = [], [], 0
     for number, line in enumerate([*lines, ""]):
         if line and not line.isspace():
@@ -266,8 +268,16 @@ def lines_before(block: Block) -> int:
     return count
 
 
-def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
-    parsed = []
+def json_texts(
+    data: bytes, block: Block, text_field: str = "text"
+) -> list[tuple[int, str]]:
+    """Texts of a block of JSON lines, as they are but for CR LF.
+
+    (number of its line in the block, from 0, and text) of those that are more
+    than white space. CorpusError as `documents`.
+    """
+    texts = []
+    lines = encodings.line_feeds(decode(data, block)).split("\n")
     for number, line in enumerate(lines):
         if not line or line.isspace():
             continue
@@ -276,11 +286,14 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
         except ValueError as e:
             line_number = number + 1 + lines_before(block)
             raise CorpusError(f"{block.path}: line {line_number}: {e}") from e
-        lines_of = encodings.line_feeds(text).split("\n")
-        kept = [x for x in lines_of if x and not x.isspace()]
-        if kept:
-            parsed.append(_document(kept, number))
-    return [d for d in parsed if _has_text(d.lines)]
+        if text and not text.isspace():
+            texts.append((number, encodings.line_feeds(text)))
+    return texts
+
+
+def _solid_lines(text: str) -> list[str]:
+    """The lines of a text that are more than white space."""
+    return [x for x in text.split("\n") if x and not x.isspace()]
 
 
 def json_text(line: str, field: str, wanted: str = "a JSON object") -> str:

@@ -38,21 +38,17 @@ def record_name(split: str, block: int) -> str:
 def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
     """The text of a block's parts, every line of a file ended.
 
-    Bytes with unit byte. JSONL files give the lines of their texts. Official
-    files of one line (enwik8, text8) are cut anywhere and stay as they are.
-    Elsewhere CR LF ends a line as LF does (`common.encodings.decode`). Raises
-    CorpusError: bytes that are not UTF-8, or are packed; JSON lines without a
-    text.
+    Bytes with unit byte. JSONL files give their texts, one after the other.
+    Official files of one line (enwik8, text8) are cut anywhere and stay as they
+    are. Elsewhere CR LF ends a line as LF does (`common.encodings.decode`).
+    Raises CorpusError: bytes that are not UTF-8, or are packed; JSON lines
+    without a text.
     """
     texts = []
     for data, block in zip(parts, blocks, strict=True):
         if corpus.is_jsonl(block.path):
-            lines = [
-                line
-                for d in corpus.documents(data, block, options.text_field)
-                for line in d.lines
-            ]
-            text = "".join(line + "\n" for line in lines)
+            found = corpus.json_texts(data, block, options.text_field)
+            text = "".join(t.removesuffix("\n") + "\n" for _, t in found)
             texts.append(text.encode() if options.unit == "byte" else text)
             continue
         if options.dataset not in ONE_FILE:
@@ -223,9 +219,8 @@ def _place(part_bytes, blocks, options, vocabulary, symbol: str) -> str:
 def _numbered_lines(data, block, options) -> Iterator[tuple[int, str | bytes]]:
     """Lines of a part's text, bytes with unit byte, each with that of its file."""
     if corpus.is_jsonl(block.path):
-        for document in corpus.documents(data, block, options.text_field):
-            for line in document.lines:
-                number = document.line_number
+        for number, text in corpus.json_texts(data, block, options.text_field):
+            for line in text.split("\n"):
                 yield number, line.encode() if options.unit == "byte" else line
         return
     text = text_of([data], [block], options)

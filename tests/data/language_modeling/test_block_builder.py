@@ -56,6 +56,20 @@ def test_packed_bytes_under_the_name_of_a_text_are_none(unit, dataset):
         assert data in block_builder.text_of([data], [block], options)
 
 
+@pytest.mark.parametrize("unit", ["word", "byte"])
+def test_a_text_of_json_lines_is_that_of_a_file(unit):
+    """Its empty lines and marks of paragraphs were gone, as of code."""
+    texts = ["def f():\n    a <eop>\n\n\n b", "\nc\n\n", " \n", "", "d"]
+    plain = b"def f():\n    a <eop>\n\n\n b\n" + b"\nc\n\n" + b"d\n"
+    rows = "".join(json.dumps({"text": t}) + "\n" for t in texts).encode()
+    found = []
+    for name, data in (("a.txt", plain), ("a.jsonl", rows)):
+        options = LMDataOptions("out", train_glob=name, unit=unit)
+        block = corpus.Block(name, 0, len(data))
+        found.append(block_builder.text_of([data], [block], options))
+    assert found[0] == found[1]
+
+
 def test_official_files_of_one_line_keep_every_byte():
     options = LMDataOptions("out", dataset="enwik8", unit="byte", data_path="x")
     block = corpus.Block("enwik8", 0, 6)
