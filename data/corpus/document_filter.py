@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import files
+from common import encodings, files
 from common.contract.symbols import EOP
 from common.errors import UserError
 from common.process import workers
@@ -132,10 +132,10 @@ class Measurer:
 
     def __call__(self, number: int) -> tuple[list[Measured], int]:
         """Measures and line ends of a block."""
-        documents, line_ends = read_block(
+        documents, data = read_block(
             self._reader, self._blocks[number], self._options
         )
-        return [self._measure(d) for d in documents], line_ends
+        return [self._measure(d) for d in documents], data.count(b"\n")
 
     def _measure(self, document: Document) -> Measured:
         lines = document.lines
@@ -175,11 +175,10 @@ class Measurer:
 
 def read_block(
     reader: corpus.BlockReader, block: Block, options: FilterOptions
-) -> tuple[list[Document], int]:
-    """The documents of a block and the number of its line ends."""
+) -> tuple[list[Document], bytes]:
+    """The documents of a block and its bytes."""
     data = reader.read(block)
-    block_documents = corpus.documents(data, block, options.text_field)
-    return block_documents, data.count(b"\n")
+    return corpus.documents(data, block, options.text_field), data
 
 
 class LineNumbers:
@@ -248,10 +247,7 @@ def kept_texts(
         for block in corpus_plan.plan_blocks(path, options.block_bytes)
     ]
     kept, frequent = _survivors(options, blocks, report)
-    for path, document in _kept_documents(
-        options, blocks, kept, frequent, report
-    ):
-        yield path, _format(document, options)
+    yield from _kept_texts(options, blocks, kept, frequent, report)
 
 
 def _survivors(
@@ -348,14 +344,15 @@ class LineCounter:
         return self._hashes[self._counts >= count]
 
 
-def _kept_documents(
+def _kept_texts(
     options: FilterOptions, blocks, kept, frequent, report: Report
-) -> Iterator[tuple[str, Document]]:
+) -> Iterator[tuple[str, str]]:
     """The second reading: drops boilerplate, counts and gives the rest."""
     reader, numbers = corpus.BlockReader(), LineNumbers()
     for block, keep in zip(blocks, kept, strict=True):
-        documents, line_ends = read_block(reader, block, options)
-        numbers.begin(block, line_ends)
+        documents, data = read_block(reader, block, options)
+        numbers.begin(block, data.count(b"\n"))
+        rows = data.split(b"\n") if _keeps_rows(block, options) else ()
         for document in itertools.compress(documents, keep):
             lines, share = document.lines, 0.0
             if options.max_boilerplate < 1.0 and len(frequent):
@@ -372,7 +369,16 @@ def _kept_documents(
                 )
                 continue
             report.keep(size, block.path)
-            yield block.path, document
+            if rows:
+                row = rows[document.line_number].removeprefix(encodings.BOM)
+                yield block.path, row.strip().decode() + "\n"
+            else:
+                yield block.path, _format(document, options)
+
+
+def _keeps_rows(block: Block, options: FilterOptions) -> bool:
+    """Whether lines of JSON stay as they are, with all their fields."""
+    return all(map(corpus.is_jsonl, (block.path, options.output_file)))
 
 
 def _format(document: Document, options: FilterOptions) -> str:

@@ -110,12 +110,34 @@ def test_paragraph_ends_and_jsonl(tmp_path):
     output = str(tmp_path / "clean.jsonl")
     run(path, min_characters=5, output_file=output)
     with open(output) as f:
+        assert [json.loads(line) for line in f] == rows[:1]
+    plain = tmp_path / "in.txt"
+    plain.write_text(text + "\n")
+    run(plain, min_characters=5, output_file=output)
+    with open(output) as f:
         assert [json.loads(line) for line in f] == [{"text": text}]
+
+
+def test_lines_of_json_stay_as_they_are(tmp_path):
+    """Other fields and empty lines were gone."""
+    rows = [
+        '{"id": 7, "text": "One.\\n\\n  Two. <eop> ", "url": "caf\\u00e9"}',
+        '{"text": "x"}',
+        '{"text": "Three, which is longer.", "n": [1.50, null]}',
+    ]
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(rows).encode())
+    output = tmp_path / "out.jsonl"
+    for size in (1 << 20, 8):
+        names = {"output_file": str(output), "block_bytes": size}
+        run(path, min_characters=5, near_duplicates=1.0, **names)
+        assert output.read_text() == f"{rows[0]}\n{rows[2]}\n"
 
 
 def test_the_text_keeps_its_field(tmp_path):
     path = tmp_path / "in.jsonl"
-    path.write_text(json.dumps({"body": "One line.", "text": "other"}) + "\n")
+    row = {"body": "One line.", "text": "other"}
+    path.write_text(json.dumps(row) + "\n")
     output = tmp_path / "out.jsonl"
     run(
         *(path,),
@@ -123,7 +145,7 @@ def test_the_text_keeps_its_field(tmp_path):
         text_field="body",
         output_file=str(output),
     )
-    assert json.loads(output.read_text()) == {"body": "One line."}
+    assert json.loads(output.read_text()) == row
 
 
 @pytest.mark.parametrize("output", ["in.txt", "./in.txt", "link.txt", "in"])
