@@ -129,8 +129,7 @@ def choose(
         raise UserError(
             f"{where}: wanted {'one column each' if not missing else missing}"
             f" for text ({', '.join(texts) or 'e.g. text'}) and label, found "
-            f"the columns {names[:20]}; name them with --text_columns and "
-            "--label_column"
+            f"the columns {names[:20]}; {_advice(names)}"
         )
     if len(texts) > MAX_SEGMENTS:
         raise UserError(
@@ -139,6 +138,17 @@ def choose(
     label = label if label in names else ""
     key = find_key(n for n in names if n not in texts and n != label)
     return Columns(tuple(names), tuple(texts), label, key)
+
+
+def _advice(names: list[str]) -> str:
+    """What to do where the wanted columns are not among the names."""
+    sign = next((s for s in ";\t," if len(names) == 1 and s in names[0]), "")
+    if sign:  # as spreadsheets of many countries write
+        return (
+            f"{sign!r} seems to separate them: write the table with commas "
+            "(.csv) or tabs (.tsv)"
+        )
+    return "name them with --text_columns and --label_column"
 
 
 def _label(

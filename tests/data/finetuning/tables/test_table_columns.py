@@ -1,6 +1,7 @@
 """Which columns of a table are taken, by training and by prediction."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -33,6 +34,18 @@ def test_two_columns_that_may_be_the_label_are_refused(tmp_path):
     found, bad = read(path, text, label_column="class")
     assert [e.label for e in found] == ["pos", "neg"]
     assert bad.summary() == f"{path}: columns taken: text text; label class"
+
+
+@pytest.mark.parametrize(
+    "name, sign", [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")]
+)
+def test_another_sign_between_columns_is_named(tmp_path, name, sign):
+    text = f"text{sign}label\na, b{sign}x\n"
+    wanted = re.escape(f"{sign!r} seems to separate them: write the table")
+    with pytest.raises(UserError, match=wanted):
+        read(tmp_path / name, text, skip=True)
+    with pytest.raises(UserError, match="'body'.; name them with --text_col"):
+        read(tmp_path / name, "body\na\n")
 
 
 @pytest.mark.parametrize("has_header", [True, False])
