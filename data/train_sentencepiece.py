@@ -138,6 +138,8 @@ def train(options: SentencePieceOptions, log=print) -> dict:
         model = train_model(sentences, options, rules)
     for line in changes.report():
         log(line)
+    if finished := already_finished(options):  # by another process, meanwhile
+        return finished
     model = vocabulary_field.embed(completed(model, options), options.text)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     check_layout(processor)

@@ -182,6 +182,21 @@ def test_a_command_that_died_while_it_wrote_is_started_again(
     assert command.already_finished(made) == summary
 
 
+def test_what_another_process_made_meanwhile_stays(text, tmp_path, monkeypatch):
+    mine, theirs = options(text, tmp_path), options(text, tmp_path, seed=1)
+    train_model = command.train_model
+
+    def slow(*arguments):
+        monkeypatch.setattr(command, "train_model", train_model)
+        command.train(theirs)
+        return train_model(*arguments)
+
+    monkeypatch.setattr(command, "train_model", slow)
+    with pytest.raises(UserError, match="made otherwise: wanted .'seed': 0"):
+        command.train(mine)
+    assert command.already_finished(theirs)
+
+
 def test_other_settings_or_text_on_finished_output_are_refused(text, tmp_path):
     command.train(options(text, tmp_path))
     with pytest.raises(UserError, match="wanted.*70.*found.*80"):
