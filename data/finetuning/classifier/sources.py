@@ -198,6 +198,10 @@ ESCAPES = {
 }
 
 
+# What the column of the class is called in copies that have a header.
+_CLASS_NAMES = ("class index", *table_columns.LABEL_NAMES)
+
+
 def read_topic_csv(
     path: str,
     known: Mapping[str, int],
@@ -208,12 +212,17 @@ def read_topic_csv(
     """The CSVs of Yelp, DBpedia, AG and Amazon: class number, then text.
 
     The columns of text after the class, so many, are joined. `escapes` is a key
-    of `ESCAPES`; the sets do not share one way.
+    of `ESCAPES`; the sets do not share one way. A header, which copies of the
+    sets have, is left out.
     """
     undo = ESCAPES[escapes]
 
     def rows():
-        for row in quoted_rows.read_csv(path, bad, text_fields + 1):
+        table = quoted_rows.read_csv(path, bad, text_fields + 1)
+        for number, row in enumerate(table):
+            if not number and row.fields[0].strip().lower() in _CLASS_NAMES:
+                bad.say(f"{row.where} is a header: {', '.join(row.fields)}")
+                continue
             text = " ".join(undo(f).strip() for f in row.fields[1:])
             problem = None if text.strip() else "the text is empty"
             yield row.where, (text,), row.fields[0], "", problem

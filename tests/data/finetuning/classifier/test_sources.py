@@ -231,6 +231,23 @@ def test_a_csv_of_ones_own_is_not_unescaped(tmp_path, escapes, written, meant):
     assert found.texts == (written.replace('""', '"'),)
 
 
+def test_a_copy_of_a_topic_csv_may_have_a_header(tmp_path):
+    path, bad = tmp_path / "train.csv", BadRows()
+    path.write_text('Class Index,Title,Description\n2,"A","b, c"\n1,d,e\n')
+    known = {"1": 0, "2": 1}
+    found = classifier_sources.read_topic_csv(
+        str(path), known, bad, 2, "readme"
+    )
+    rows = [(e.guid, e.label, *e.texts) for e in found]
+    assert rows == [("0", "2", "A b, c"), ("1", "1", "d e")]
+    assert bad.summary() == (
+        f"{path}:1 is a header: Class Index, Title, Description"
+    )
+    path.write_text("1,d,e\nlabel,x,y\n")
+    with pytest.raises(UserError, match="train.csv:2: unknown label 'label'"):
+        classifier_sources.read_topic_csv(str(path), known, bad, 2, "readme")
+
+
 def test_topic_csv_refuses_other_classes(tmp_path):
     bad = BadRows(True)
     rows = '"2","A","b"\n"5","c","d"\n'
