@@ -269,12 +269,7 @@ class SymbolVocabulary(Vocabulary):
     # --- Files ----------------------------------------------------------------
 
     def save(self, path: str) -> None:
-        """Writes JSON; a path that ends in .txt gets the bare symbols."""
-        if path.endswith(".txt"):
-            lines = [json.dumps(s)[1:-1] if s.isspace() else s
-                     for s in self.symbols]  # fmt: skip
-            files.write_text(path, "\n".join(lines) + "\n")
-            return
+        """Writes JSON."""
         value = {"format": _FORMAT} | self._identity()
         value["sha256"] = self.sha256
         files.write_text(path, json.dumps(value, ensure_ascii=False) + "\n")
