@@ -323,7 +323,12 @@ def as_os_errors(path: str) -> Iterator[None]:
     except tf.errors.NotFoundError as e:
         why = e.message or os.strerror(errno.ENOENT)
         raise FileNotFoundError(errno.ENOENT, why, path) from e
+    except tf.errors.PermissionDeniedError as e:
+        raise PermissionError(errno.EACCES, e.message, path) from e
     except tf.errors.OpError as e:
+        said = (n for n in errno.errorcode if os.strerror(n) in e.message)
+        if number := next(said, None):  # `flags.faults` has a line for it
+            raise OSError(number, e.message, path) from e
         raise OSError(e.message) from e
 
 

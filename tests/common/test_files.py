@@ -1,6 +1,7 @@
 """Atomic writes: mode, content, and nothing left after an exception."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
@@ -95,6 +96,27 @@ def test_a_file_that_a_bucket_lacks_is_missing_as_on_a_disk(tmp_path):
                 read(path)
         with pytest.raises(UserError, match="a.json does not exist: copy it"):
             files.read_json_object(path, "copy it")
+
+
+@pytest.mark.parametrize(
+    "error, message, number",
+    [
+        ("PermissionDeniedError", "403", errno.EACCES),
+        ("FailedPreconditionError", "gs://b; Is a directory", errno.EISDIR),
+        ("UnavailableError", "503", None),
+    ],
+)
+def test_errors_of_a_bucket_are_those_of_a_disk(error, message, number):
+    import tensorflow as tf
+
+    kind = getattr(tf.errors, error)
+    with pytest.raises(OSError, match=message) as found:
+        with files.as_os_errors("gs://b/a"):
+            raise kind(None, None, message)
+    assert found.value.errno == number
+    assert found.value.filename == (number and "gs://b/a")
+    with pytest.raises(kind), files.as_os_errors("a"):
+        raise kind(None, None, message)
 
 
 def test_signs_of_patterns_are_letters(tmp_path):
