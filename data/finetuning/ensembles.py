@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.summary import ordered_sum
 from data.finetuning import metrics
 
 
@@ -28,9 +29,6 @@ def combine(
         return {"logits": mean(logits, weights)}
     if head == "multi_label":
         shares = mean([metrics.sigmoid(x) for x in logits], weights)
-        # From Python 3.12 on the sum of weights is rounded otherwise than that
-        # of the arrays, and a mean of ones may lie above 1.
-        shares = np.minimum(shares, 1.0)
         with np.errstate(divide="ignore"):
             logits = np.log(shares) - np.log1p(-shares)
         return {"logits": np.clip(logits, -700.0, 700.0)}
@@ -41,7 +39,8 @@ def combine(
 def mean(arrays: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     """The weighted mean of arrays of one shape, float64."""
     total = sum(w * x for w, x in zip(weights, arrays, strict=True))
-    return total / sum(weights)
+    # Rounded as the arrays are: a mean of ones is 1.
+    return total / ordered_sum(weights)
 
 
 def forward_selection(count: int, score) -> tuple[list[int], list[float]]:

@@ -25,6 +25,13 @@ def test_a_gains_standard_error_by_hand():
     assert summary.gain(theirs, ours) == (-3.0, error)
 
 
+def test_sums_have_the_same_bits_on_every_python():
+    values = [0.1, 0.2, 0.3]
+    assert summary.ordered_sum(values) == 0.1 + 0.2 + 0.3 != math.fsum(values)
+    assert summary.ordered_sum(v for v in [1e16, 1.0, -1e16]) == 0.0
+    assert summary.ordered_sum([]) == 0
+
+
 def test_a_perplexity_is_finite_whatever_the_loss():
     assert summary.perplexity(math.log(7.0)) == pytest.approx(7.0)
     assert summary.perplexity(1e4) == math.exp(700.0)

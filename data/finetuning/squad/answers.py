@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.summary import ordered_sum
 from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import metrics as squad_metrics
@@ -168,7 +169,8 @@ def combine(
     """
     if len(members) == 1:
         return members[0]
-    shares = [w / sum(weights) for w in weights]
+    total = ordered_sum(weights)
+    shares = [w / total for w in weights]
     nbest, odds = {}, {}
     for question in members[0].nbest:
         nbest[question] = _join(
@@ -181,7 +183,7 @@ def combine(
             nbest[question], squad_predictions.softmax(scores), strict=True
         ):
             entry["probability"] = p
-        odds[question] = sum(
+        odds[question] = ordered_sum(
             s * member.null_odds[question]
             for s, member in zip(shares, members, strict=True)
         )
@@ -221,4 +223,5 @@ def _log_mean(parts: Sequence[tuple[float, float]]) -> float:
     top = max(x for _, x in parts)
     if top <= squad_predictions.EMPTY_LOG_PROB:
         return squad_predictions.EMPTY_LOG_PROB
-    return top + math.log(sum(s * math.exp(x - top) for s, x in parts))
+    total = ordered_sum(s * math.exp(x - top) for s, x in parts)
+    return top + math.log(total)

@@ -16,6 +16,8 @@ import re
 import string
 from collections.abc import Iterable, Mapping
 
+from common.summary import ordered_sum
+
 # Answers nothing: below all null odds.
 LOWEST_THRESHOLD = -1e6
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
@@ -145,7 +147,9 @@ def has_answer_mean(
     """
     count = sum(answerable.values())
     order = sorted(null_odds, key=lambda q: null_odds[q])
-    total = sum(scores[q] for q in order if answerable[q] and q in scores)
+    total = ordered_sum(
+        scores[q] for q in order if answerable[q] and q in scores
+    )
     return total / count if count else 0.0
 
 
@@ -254,7 +258,9 @@ def _means(
 ) -> dict[str, float]:
     total = len(questions)
     means = {
-        f"{prefix}{name}": 100.0 * sum(map(of.get, questions)) / max(1, total)
+        f"{prefix}{name}": 100.0
+        * ordered_sum(map(of.get, questions))
+        / max(1, total)
         for name, of in (("exact", exact), ("f1", f1))
     }
     return means | {f"{prefix}total": total}

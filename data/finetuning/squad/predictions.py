@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from common.summary import ordered_sum
 from data.finetuning.options import SquadDataOptions
 
 # What the original writes for a question without any valid span.
@@ -117,7 +118,7 @@ def softmax(scores: Sequence[float]) -> list[float]:
         return []
     top = max(scores)
     exps = [math.exp(s - top) for s in scores]
-    total = sum(exps)
+    total = ordered_sum(exps)
     return [e / total for e in exps]
 
 
