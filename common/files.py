@@ -100,10 +100,9 @@ def refuse_input(output: str, inputs: Iterable[str]) -> None:
 def refuse_existing(output: str) -> None:
     """Raises UserError where an --output_file would take another's place."""
     if output and exists(output):
-        plain = is_remote(output) or os.path.isfile(output)
-        what = (
-            "exists and is complete: remove it or" if plain else "is no file:"
-        )
+        what = "is no file:"
+        if is_remote(output) or os.path.isfile(output):
+            what = "exists and is complete: remove it or"
         raise UserError(f"--output_file={output} {what} give another name")
 
 
@@ -305,9 +304,6 @@ def open_binary(path: str) -> IO[bytes]:
 
         return tf.io.gfile.GFile(path, "rb")
     return open(path, "rb")
-
-
-# --- Local and remote alike, with Python's own exceptions ----------------------
 
 
 @contextlib.contextmanager

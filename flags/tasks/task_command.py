@@ -19,8 +19,6 @@ from data.finetuning.options import (
     DataOptions,
     TaggingDataOptions,
 )
-from data.finetuning.tables.table_columns import is_json_lines
-from data.finetuning.tagging import examples as tagging
 from flags import flag_values
 from flags.tasks import finetune_flags, head_flags, tuning_flags
 from flags.training import common_flags
@@ -134,17 +132,8 @@ class TaggerCommand(TaskCommand):
         """The files; UserError: a flag is given that none of them follows."""
         data = super().data_options(trained)
         given = any(FLAGS[name].present for name in _OF_TAGS[_COLUMNS,])
-        if given and _are_json_lines(data):
+        reader = resolve("data.finetuning.tagging.examples")
+        if given and reader.are_json_lines(data):
             choice = "data_dir" if data.data_dir else "train_file"
             flag_values.check_followed(choice, _JSON_LINES, _OF_TAGS)
         return data
-
-
-def _are_json_lines(data: TaggingDataOptions) -> bool:
-    """Whether there are files and all of them are JSON lines."""
-    named = (data.train_file, data.eval_file, data.predict_file)
-    paths = [path for path in named if path]
-    for split in tagging.SPLIT_NAMES if data.data_dir else ():
-        path = tagging.find_split(data.data_dir, split)
-        paths += [path] if path else []
-    return bool(paths) and all(map(is_json_lines, paths))

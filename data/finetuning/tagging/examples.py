@@ -73,6 +73,15 @@ def find_split(data_dir: str, split: str) -> str | None:
     return table_files.find_file(data_dir, *names, *stems)
 
 
+def are_json_lines(data: TaggingDataOptions) -> bool:
+    """Whether there are files and all of them are JSON lines."""
+    named = (data.train_file, data.eval_file, data.predict_file)
+    splits = SPLIT_NAMES if data.data_dir else ()
+    found = (find_split(data.data_dir, split) for split in splits)
+    paths = [path for path in (*named, *found) if path]
+    return bool(paths) and all(map(table_columns.is_json_lines, paths))
+
+
 def read(
     path: str,
     bad: BadRows,
