@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from common.errors import UserError
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.examples import BadRows
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns, find_name, is_below
 from serving.exported import squad_rows, tagged_rows
-from serving.exported.rows import InputRow, finite
+from serving.exported.rows import InputRow, Problems, finite
 from serving.options import PredictOptions
 
 _TABLES = (".csv", ".tsv")
@@ -40,17 +39,6 @@ class Layout:
     join: Callable[[list[str]], str] | None = None
 
 
-class _Problems(BadRows):
-    """Keeps what the readers report, in order."""
-
-    def __init__(self):
-        super().__init__(skip=True)
-        self.found: list[tuple[str, str]] = []
-
-    def report(self, where: str, problem: str) -> None:
-        self.found.append((where, problem))
-
-
 def read_rows(
     inputs: Mapping[str, Mapping],
     description: Mapping,
@@ -64,7 +52,7 @@ def read_rows(
     """
     path = options.input_file
     ending = os.path.splitext(task_readers.unpacked_name(path)[0])[1]
-    problems = _Problems()
+    problems = Problems()
     reader = _Reader(inputs, description, options)
     if tagged_rows.is_tagged(path, description):
         reader.check_plain(path, "tagged tokens")
@@ -125,18 +113,12 @@ def in_order(inputs: Mapping[str, Mapping]) -> list[str]:
     return sorted(inputs, key=place)
 
 
-def _interleaved(rows, problems: _Problems) -> Iterator[InputRow]:
+def _interleaved(rows, problems: Problems) -> Iterator[InputRow]:
     """Good rows and, in their places, those that the reader left out."""
     for row in rows:
-        yield from _taken(problems)
+        yield from problems.taken()
         yield row
-    yield from _taken(problems)
-
-
-def _taken(problems: _Problems) -> list[InputRow]:
-    rows = [InputRow(w, None, problem=f"{w}: {p}") for w, p in problems.found]
-    problems.found.clear()
-    return rows
+    yield from problems.taken()
 
 
 class _Reader:

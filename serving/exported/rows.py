@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from data.finetuning.examples import BadRows
+
 # Outputs of these widths are cut to the row's own count: its name -> (outputs,
 # how much shorter than it they are).
 _PER_PIECE = ("label_ids", "labels", "piece_starts", "piece_ends", "piece_ids")
@@ -29,6 +31,22 @@ class InputRow:
     problem: str = ""  # why the row cannot be used
     # characters (start, end) of the tokens, of a file of tagged ones
     units: tuple[tuple[int, int], ...] = ()
+
+
+class Problems(BadRows):
+    """Keeps what the readers report, in order, for rows of their own."""
+
+    def __init__(self):
+        super().__init__(skip=True)
+        self._found: list[tuple[str, str]] = []
+
+    def report(self, where: str, problem: str) -> None:
+        self._found.append((where, problem))
+
+    def taken(self) -> list[InputRow]:
+        """A row of each, which are no longer kept."""
+        found, self._found = self._found, []
+        return [InputRow(w, None, problem=f"{w}: {p}") for w, p in found]
 
 
 def format_row(

@@ -4,26 +4,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from data.finetuning.examples import BadRows
 from data.finetuning.squad import examples
 from data.finetuning.tables import table_files
-from serving.exported.rows import InputRow
+from serving.exported.rows import InputRow, Problems
 
 _SPAN = "span"
 # What a file begins with; a row of JSON lines has the names of the texts.
 _BEGIN = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"(data|version)"\s*:')
 _LOOKED_AT = 1000  # bytes
-
-
-class _Problems(BadRows):
-    """Keeps all problems, for rows of their own."""
-
-    def __init__(self):
-        super().__init__(skip=True)
-        self.found: list[str] = []
-
-    def report(self, where: str, problem: str) -> None:
-        self.found.append(f"{where}: {problem}")
 
 
 def is_squad(path: str, description: Mapping) -> bool:
@@ -40,7 +28,7 @@ def read(path: str) -> Iterator[InputRow]:
 
     Raises UserError: see `data.finetuning.squad.examples.read_squad`.
     """
-    bad = _Problems()
+    bad = Problems()
     found = examples.read_squad(path, False, bad)
     for question in found.questions:
         known: dict = {"key": question.question_id}
@@ -51,5 +39,4 @@ def read(path: str) -> Iterator[InputRow]:
             "paragraph": found.paragraphs[question.paragraph],
         }
         yield InputRow(f"{path}: {question.question_id!r}", inputs, known)
-    for problem in bad.found:
-        yield InputRow(path, None, problem=problem)
+    yield from bad.taken()

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning.examples import BadRows
 from data.finetuning.options import TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tables import table_columns, table_files
 from data.finetuning.tagging import conll_lines, examples, features, metrics
-from serving.exported.rows import InputRow
+from serving.exported.rows import InputRow, Problems
 
 TAGGER = "token_classification"
 # Files that are called so by others, too: of texts, of tables.
@@ -25,17 +24,6 @@ _OTHERS = ("txt", "tsv")
 _ENDINGS = [f".{x}" for x in examples.COLUMN_SUFFIXES if x not in _OTHERS]
 _KEPT = ("text_column", "tag_column", "token_separator")  # of training
 _LOOKED_AT = 8  # rows of a file of another name
-
-
-class _Problems(BadRows):
-    """Keeps the first problem of each sentence that is left out."""
-
-    def __init__(self):
-        super().__init__(skip=True)
-        self.found: list[str] = []
-
-    def report(self, where: str, problem: str) -> None:
-        self.found.append(f"{where}: {problem}")
 
 
 def is_tagged(path: str, description: Mapping) -> bool:
@@ -65,7 +53,7 @@ def _looks_tagged(path: str, description: Mapping) -> bool:
         return False
     tag = _columns(description).tag_column
     labels, found = description["labels"], 0
-    lines = (line for _, line in table_files.read_lines(path, _Problems()))
+    lines = (line for _, line in table_files.read_lines(path, Problems()))
     rows = (x for x in lines if x.strip() and not conll_lines.is_beside(x))
     for line in itertools.islice(rows, _LOOKED_AT):
         fields = conll_lines.fields(line)
@@ -87,14 +75,13 @@ def read(path: str, description: Mapping) -> Iterator[InputRow]:
 
     Raises UserError: it holds none, or see `data.finetuning.tagging.examples`.
     """
-    bad = _Problems()
+    bad = Problems()
     columns = _columns(description)
     found = examples.read(path, bad, columns, labelled=False)
-    left_out = iter(bad.found)
+    left_out = iter(bad.taken())  # one problem of each bad sentence
     number = 0
     for example in found:
-        for problem in itertools.islice(left_out, example.guid - number):
-            yield InputRow(path, None, problem=problem)
+        yield from itertools.islice(left_out, example.guid - number)
         number = example.guid + 1
         text = example.text
         known: dict = {"tokens": [text[a:b] for a, b in example.units]}
@@ -102,8 +89,7 @@ def read(path: str, description: Mapping) -> Iterator[InputRow]:
             known["true_label"] = list(example.tags)
         inputs = {"text": text}
         yield InputRow(example.where, inputs, known, units=example.units)
-    for problem in left_out:
-        yield InputRow(path, None, problem=problem)
+    yield from left_out
 
 
 def told(row: InputRow, answer: Mapping, description: Mapping) -> dict:
