@@ -13,6 +13,9 @@ BOTH = (signal.SIGTERM, signal.SIGHUP)
 @pytest.fixture(autouse=True)
 def handlers():
     before = {number: signal.signal(number, signal.SIG_DFL) for number in BOTH}
+    # A shell ignores it for what it starts in the background.
+    interrupt = signal.default_int_handler
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
