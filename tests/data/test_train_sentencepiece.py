@@ -57,9 +57,19 @@ def test_symbols_are_laid_out_as_in_the_original(text, tmp_path, model_type):
     assert vocab.count("\n") == size
 
 
-def test_signals_end_the_trainer_at_once(text, tmp_path, monkeypatch):
+@pytest.fixture
+def interrupt():
+    """The handler of a terminal; in the background Ctrl-C may be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_signals_end_the_trainer_at_once(
+    text, tmp_path, monkeypatch, interrupt
+):
     """It holds the interpreter: Ctrl-C waited for its end, hours maybe."""
-    seen, before = [], signal.getsignal(signal.SIGINT)
+    seen = []
 
     def trains(sentence_iterator, **_):
         next(sentence_iterator)
@@ -71,8 +81,8 @@ def test_signals_end_the_trainer_at_once(text, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "train", trains)
     wanted = options(text, tmp_path)
     command.train_model(command.Sentences(wanted), wanted, {})
-    assert seen == [before, signal.SIG_DFL]
-    assert signal.getsignal(signal.SIGINT) == before
+    assert seen == [interrupt, signal.SIG_DFL]
+    assert signal.getsignal(signal.SIGINT) == interrupt
 
 
 def test_unused_pieces_and_bytes(text, tmp_path):
