@@ -14,6 +14,9 @@ from common import checks
 from common.errors import UserError
 
 REQUIRED = dataclasses.MISSING
+# Of finite numbers. No machine holds or counts so much, and products with sizes
+# still fit 64 bits.
+_ANY_NUMBER = "[-1e15, 1e15]"
 _KEY = "setting"
 
 
@@ -90,6 +93,8 @@ def check(options: Any) -> None:
         elif isinstance(value, float) and math.isnan(value):
             # No comparison with it is true: whatever it bounds has no bound.
             raise UserError(f"{form} must be a number, received {value}")
+        if type(value) in (int, float) and abs(value) < math.inf:
+            checks.within(options, _ANY_NUMBER, name, form=form)
         if one.choices:
             checks.one_of(options, form, **{name: one.choices})
 

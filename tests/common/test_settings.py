@@ -41,6 +41,8 @@ def test_settings_are_the_fields_that_have_one():
         ({"optional": 2}, "--optional must be > 2"),
         ({"unset": "y"}, "--unset must be one of x"),
         ({"free": float("nan")}, "--free must be a number, received nan"),
+        ({"free": -1e308}, r"--free must be in \[-1e15, 1e15\]"),
+        ({"size": 10**400}, r"--size must be in \[-1e15, 1e15\]"),
     ],
 )
 def test_a_value_out_of_bounds_names_its_flag(values, message):
