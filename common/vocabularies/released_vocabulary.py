@@ -122,7 +122,7 @@ def _check_class(path: str, config: Mapping, known: tuple[str, ...]) -> None:
     if name not in known:
         raise UserError(
             f"{path}: wanted a tokenizer of class {known[0]} or one with its "
-            f"rules, found {name} in tokenizer_config.json, which cuts text "
+            f"rules, found the tokenizer_class {name}, which cuts text "
             "otherwise; give a tokenizer.json"
         )
 

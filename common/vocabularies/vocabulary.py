@@ -41,6 +41,7 @@ HF_CONFIG = "tokenizer_config.json"
 # Words, characters or bytes of a left-to-right model.
 SYMBOLS_NAME = "vocabulary.json"
 _NO_RULES = "PreTrainedTokenizerFast"  # the class that reads a file as it is
+_CLASS = "tokenizer_class"
 # Of any file here; the largest known vocabularies have about 35 MiB.
 MAX_BYTES = 1 << 26
 
@@ -194,7 +195,7 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
         config = os.path.join(folder, HF_CONFIG)
         about = _needed_beside(vocabulary)
         if about and not files.exists(config):
-            files.write_json(config, {"tokenizer_class": _NO_RULES} | about)
+            files.write_json(config, {_CLASS: _NO_RULES} | about)
     else:
         about = {
             "model_sha256": vocabulary.sha256,
@@ -217,7 +218,7 @@ def _needed_beside(vocabulary: Vocabulary) -> dict[str, Any]:
         about = {}  # whoever reads it says what is wrong
     # Beside a model's configuration alone it gets the rules of its kind.
     if unigram_rules.takes_class(vocabulary.content):
-        about = {"tokenizer_class": _NO_RULES} | about
+        about = {_CLASS: _NO_RULES} | about
     return about
 
 
@@ -245,13 +246,16 @@ def _beside(path: str, digest: str) -> TextSettings | None:
 def rules_of(folder: str) -> dict:
     """`tokenizer_config.json` of a folder, {} without one.
 
-    UserError if damaged: without its rules texts would be cut otherwise than
-    the model was trained.
+    Its class may stand in the `config.json` beside it. UserError if damaged:
+    without its rules texts would be cut otherwise than the model was trained.
     """
     path = os.path.join(folder, HF_CONFIG)
-    if not files.exists(path):
-        return {}
-    return files.read_json_object(path, "copy the folder again")
+    rules = {}
+    if files.exists(path):
+        rules = files.read_json_object(path, "copy the folder again")
+    beside = _json_object(os.path.join(folder, "config.json")) or {}
+    kind = rules.get(_CLASS) or beside.get(_CLASS)
+    return rules | {_CLASS: kind} if kind else rules
 
 
 def check_cut(folder: str, otherwise: str) -> None:
@@ -269,7 +273,7 @@ def _hugging_face(path: str) -> TextSettings | None:
     """The settings that `tokenizer_config.json` in the same folder has."""
     config = rules_of(os.path.dirname(path))
     names = ("do_lower_case", "keep_accents", "remove_space")
-    kind = str(config.get("tokenizer_class", "XLNet"))
+    kind = str(config.get(_CLASS, "XLNet"))
     # The second is what we write.
     known = kind.startswith(("XLNet", "PreTrainedTokenizerFast"))
     if not known or not set(names) & set(config):

@@ -78,7 +78,9 @@ def test_a_class_with_other_rules_is_refused(path, known, other):
     merges = b"a b\n" if bpe else None
     released.as_json(path, content, {"tokenizer_class": known}, merges)
     name = other.removesuffix("Fast")
-    with pytest.raises(UserError, match=f"{path}: .*found {name} in tokenizer"):
+    with pytest.raises(
+        UserError, match=f"{path}: .*the tokenizer_class {name}"
+    ):
         released.as_json(path, content, {"tokenizer_class": other}, merges)
 
 

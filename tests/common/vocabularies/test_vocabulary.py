@@ -180,3 +180,21 @@ def test_damaged_rules_are_not_passed_over(path, name, content):
     with pytest.raises(UserError, match="tokenizer_config.json") as caught:
         vocabulary.read(str(path.parent / name))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rules", [None, {"do_lower_case": False}])
+def test_the_models_configuration_may_name_the_class(tmp_path, rules):
+    """As that of `cl-tohoku/bert-base-japanese`, whose words are MeCab's."""
+    words = tmp_path / "vocab.txt"
+    words.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\n")
+    if rules is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(rules))
+    about = {"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"}
+    (tmp_path / "config.json").write_text(json.dumps(about))
+    with pytest.raises(UserError, match="found the tokenizer_class BertJapan"):
+        vocabulary.read(str(words))
+    own = (rules or {}) | {"tokenizer_class": "BertTokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(own))
+    assert vocabulary.read(str(words)).about["tokenizer_class"] == (
+        "BertTokenizer"
+    )
