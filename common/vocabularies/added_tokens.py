@@ -18,6 +18,8 @@ FILE_NAME = "added_tokens.json"
 SPECIAL_NAME = "special_tokens_map.json"
 RULES = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _KEY = "added_tokens_decoder"
+# In the order in which those that are missing get their ids.
+_NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _ADVICE = "copy the folder again"
 
 
@@ -27,11 +29,13 @@ def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
     Raises UserError: one of these files is damaged.
     """
     about = dict(config)
+    if _KEY in about:
+        return about  # the older files say nothing then
     beside = os.path.join(folder, SPECIAL_NAME)
     if files.exists(beside):
-        about = files.read_json_object(beside, _ADVICE) | about
+        about |= files.read_json_object(beside, _ADVICE)
     path = os.path.join(folder, FILE_NAME)
-    if _KEY in about or not files.exists(path):
+    if not files.exists(path):
         return about
     special = {content for content, _ in _special(about)}
     rows = files.read_json_object(path, _ADVICE)
@@ -54,17 +58,26 @@ def of_folder(folder: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _special(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping]]:
-    """Texts and rules of the special tokens that a file names."""
-    for key, tokens in value.items():
-        if key.endswith("_special_tokens"):
-            named = isinstance(tokens, dict)
-            tokens = list(tokens.values()) if named else tokens
-        elif not key.endswith("_token"):
-            continue
+    """Texts and rules of the special tokens that a file names, as they count."""
+    named = [f"{name}_token" for name in _NAMED]
+    lists = [key for key in value if key.endswith("_special_tokens")]
+    others = [k for k in value if k.endswith("_token") and k not in named]
+    for key in (*named, *others, *lists):
+        tokens = value.get(key)
+        if isinstance(tokens, dict) and key in lists:
+            tokens = list(tokens.values())
         for token in tokens if isinstance(tokens, list) else [tokens]:
             rules = token if isinstance(token, dict) else {"content": token}
             if isinstance(rules.get("content"), str):
                 yield rules["content"], rules
+
+
+def special_rules(config: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
+    """By text the rules of special tokens whose folder says them."""
+    return {
+        text: {flag: bool(rules[flag]) for flag in RULES[:-1] if flag in rules}
+        for text, rules in _special(config)
+    }
 
 
 def declared(path: str, config: Mapping[str, Any]) -> list[dict]:
@@ -112,6 +125,45 @@ def without_special(content: bytes) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+def completed(path: str, content: bytes, config: Mapping[str, Any]) -> bytes:
+    """A `tokenizer.json` with the tokens that its folder names besides.
+
+    Those that are no pieces follow the last id, as in transformers. The content
+    stays as it is where nothing is missing.
+
+    Args:
+      path: the vocabulary file.
+      config: what `of_folder` gave.
+
+    Raises:
+      UserError: `added_tokens_decoder` is damaged.
+    """
+    named = {row["content"]: row for row in declared(path, config)}
+    for text, flags in _special(config):
+        named.setdefault(text, {**flags, "special": True})
+    if not named:
+        return content
+    try:
+        value = json.loads(content)
+        rows = list(value.get("added_tokens") or ())
+        known = {row["content"] for row in rows}
+        missing = [text for text in named if text and text not in known]
+        vocab = value["model"]["vocab"]
+        if isinstance(vocab, list):
+            vocab = {piece: i for i, (piece, _) in enumerate(vocab)}
+        following = max([len(vocab), *(row["id"] + 1 for row in rows)])
+        for text in missing:
+            number = vocab.get(text, following)
+            rows.append(_row(number, text, named[text]))
+            following += number == following
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return content  # whoever reads it says what is wrong
+    if not missing:
+        return content
+    value["added_tokens"] = sorted(rows, key=lambda row: row["id"])
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
 def with_rest(
     path: str,
     symbols: list[dict],
@@ -133,10 +185,6 @@ def with_rest(
     rows |= {row["content"]: row for row in declared(path, config)}
     for row in config.get(FILE_NAME, ()):
         rows[row["content"]] = _row(row["id"], row["content"], row)
-    for text, flags in _special(config):
-        if text in pieces and text not in rows:
-            flags = {**flags, "special": True}
-            rows[text] = _row(pieces[text], text, flags)
     ordered = sorted(rows.values(), key=lambda row: row["id"])
     following = len(pieces)
     for row in ordered:

@@ -118,12 +118,17 @@ def symbol_pieces(
     """
     frame, pieces = read(rules), {}
     for name, usual in _USUAL.items():
-        declared = config.get(f"{name}_token")
-        if isinstance(declared, Mapping):
-            declared = declared.get("content")
-        first = [getattr(frame, name, None), declared]
-        pieces[name] = (*(p for p in first if isinstance(p, str)), *usual)
+        first = [getattr(frame, name, None), declared_piece(config, name)]
+        pieces[name] = (*(p for p in first if p is not None), *usual)
     return pieces
+
+
+def declared_piece(config: Mapping[str, Any], name: str) -> str | None:
+    """The piece that a folder declares for a symbol (`pad_token`), or None."""
+    declared = config.get(f"{name}_token")
+    if isinstance(declared, Mapping):
+        declared = declared.get("content")
+    return declared if isinstance(declared, str) else None
 
 
 def declared_alone(

@@ -12,13 +12,14 @@ import os
 from collections.abc import Mapping
 
 from common.errors import UserError
-from common.vocabularies import added_tokens, unigram_rules
+from common.vocabularies import added_tokens, frames, unigram_rules
 
 JSON_NAME = "tokenizer.json"
 VOCAB_NAME = "vocab.txt"
 BPE_NAME = "vocab.json"
 MERGES_NAME = "merges.txt"
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_NAMES = ("pad", "unk", "cls", "sep", "mask")
 # Code points of a word that is cut; the first BERT code had 200, the readers of
 # its released weights have 100.
 _LONGEST_WORD = 100
@@ -55,6 +56,7 @@ def as_json(
         of a class with other rules.
     """
     made = _made(path, content, config, merges)
+    made = added_tokens.completed(path, made, config)
     if config.get("split_special_tokens") is True:
         return added_tokens.without_special(made)
     return made
@@ -80,10 +82,16 @@ def _wordpiece(path: str, content: bytes, config: Mapping) -> bytes:
     pieces = _lines(path, content)
     # The last of two equal pieces counts, as in the readers of these files.
     numbers = {piece: i for i, piece in enumerate(pieces)}
-    missing = [symbol for symbol in SYMBOLS if symbol not in numbers]
+    symbols = [
+        frames.declared_piece(config, name) or usual
+        for name, usual in zip(_NAMES, SYMBOLS, strict=True)
+    ]
+    # Others that the folder names follow the pieces.
+    wanted = [s for s in symbols if s in SYMBOLS or s == symbols[1]]
+    missing = [symbol for symbol in wanted if symbol not in numbers]
     if missing:
         raise UserError(
-            f"{path}: wanted one WordPiece per line with {', '.join(SYMBOLS)} "
+            f"{path}: wanted one WordPiece per line with {', '.join(wanted)} "
             f"among them, {', '.join(missing)} is missing; give the vocab.txt "
             "of a BERT, a tokenizer.json or a SentencePiece model"
         )
@@ -93,7 +101,7 @@ def _wordpiece(path: str, content: bytes, config: Mapping) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": added_tokens.with_rest(
-            path, _added(numbers, SYMBOLS), config, numbers
+            path, _added(numbers, symbols, config), config, numbers
         ),
         "normalizer": {
             "type": "BertNormalizer",
@@ -107,7 +115,7 @@ def _wordpiece(path: str, content: bytes, config: Mapping) -> bytes:
         "decoder": {"type": "WordPiece", "prefix": _PREFIX, "cleanup": True},
         "model": {
             "type": "WordPiece",
-            "unk_token": "[UNK]",
+            "unk_token": symbols[1],
             "continuing_subword_prefix": _PREFIX,
             "max_input_chars_per_word": _LONGEST_WORD,
             "vocab": numbers,
@@ -127,13 +135,16 @@ def _check_class(path: str, config: Mapping, known: tuple[str, ...]) -> None:
         )
 
 
-def _added(numbers: Mapping[str, int], symbols) -> list[dict]:
+def _added(numbers: Mapping[str, int], symbols, config: Mapping) -> list[dict]:
     """Symbols as added tokens, by id."""
     no = dict.fromkeys(added_tokens.RULES, False) | {"special": True}
     known = [symbol for symbol in symbols if symbol in numbers]
+    said = added_tokens.special_rules(config)
     return [
         # The mask takes the blank before it along, as its readers have it.
-        no | {"id": numbers[s], "content": s, "lstrip": s == "<mask>"}
+        no
+        | {"id": numbers[s], "content": s, "lstrip": s == "<mask>"}
+        | said.get(s, {})
         for s in sorted(known, key=numbers.get)
     ]
 
@@ -156,7 +167,7 @@ def _byte_level(path, content, config, merges) -> bytes:
             f"{path}: wanted {MERGES_NAME} beside it, found none; copy both "
             "files or give a tokenizer.json"
         )
-    symbols = _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS))
+    symbols = _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS), config)
     value = {
         "version": "1.0",
         "truncation": None,

@@ -140,3 +140,49 @@ def test_special_tokens_that_are_no_pieces_stay():
     assert value["added_tokens"] == rows[1:] and value["model"] == model
     for damaged in (b"no JSON", b"[]", b'{"model": {}}'):
         assert added_tokens.without_special(damaged) == damaged
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("special_tokens_map.json", {"additional_special_tokens": ["[E1]"]}),
+        ("tokenizer_config.json", {"eos_token": "[E1]", "bos_token": "[E1]"}),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"7": {"content": "[E1]"}}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_token_that_a_folder_names_follows_the_pieces(
+    folder, name, value, whole
+):
+    """It was cut into pieces; transformers adds it, also to `tokenizer.json`."""
+    package = pytest.importorskip("tokenizers")
+    (folder / "added_tokens.json").unlink()
+    path = folder / "vocab.txt"
+    if whole:
+        content = vocabulary.read(str(path)).content
+        path = folder / "tokenizer.json"
+        path.write_bytes(content)
+        assert vocabulary.read(str(path)).content == content
+    rest = {"extra_special_tokens": ["[x]"], "pad_token": "the"}
+    write(folder, name, value | rest)
+    read = vocabulary.read(str(path)).content
+    tokenizer = package.Tokenizer.from_str(read.decode())
+    encoding = tokenizer.encode("the [E1]river[x]", add_special_tokens=False)
+    assert encoding.ids == [5, 7, 6, 8]
+    special = {r["content"] for r in json.loads(read)["added_tokens"]}
+    assert {"[E1]", "the", "[x]"} < special
+    # Whoever reads a damaged file says so.
+    assert added_tokens.completed("", b"[]", value) == b"[]"
+
+
+def test_the_older_file_counts_before_the_config(folder):
+    """As in transformers; with a list of tokens in the config it is not read."""
+    write(folder, "special_tokens_map.json", {"mask_token": "river"})
+    config = {"mask_token": "the", "a": 1}
+    about = added_tokens.of_folder(str(folder), config)
+    assert about["mask_token"] == "river" and about["a"] == 1
+    config["added_tokens_decoder"] = {}
+    assert added_tokens.of_folder(str(folder), config) == config

@@ -34,6 +34,28 @@ def test_letters_or_the_folders_settings_tell_the_case():
         assert value["normalizer"]["lowercase"] is lower
 
 
+def test_the_symbols_of_a_vocab_txt_are_those_of_its_folder():
+    """`[MASK]` is text to a tokenizer whose mask is another piece."""
+    config = {"mask_token": {"content": "the", "rstrip": True}}
+    for pieces in (PIECES, PIECES[:4] + PIECES[5:]):
+        made = released.as_json("vocab.txt", text(pieces), config)
+        added = {r["content"]: r for r in json.loads(made)["added_tokens"]}
+        assert set(added) == {*PIECES[:4], "the"}
+        assert added["the"]["special"] and added["the"]["rstrip"]
+    made = released.as_json("vocab.txt", text(PIECES), {"unk_token": "##s"})
+    assert json.loads(made)["model"]["unk_token"] == "##s"
+    with pytest.raises(UserError, match="<u>, .* <u> is missing"):
+        released.as_json("vocab.txt", text(PIECES), {"unk_token": "<u>"})
+
+
+def test_the_mask_takes_the_blank_before_it_where_no_folder_says_otherwise():
+    for rules, lstrip in (({}, True), ({"lstrip": False}, False)):
+        config = {"mask_token": {"content": "<mask>"} | rules}
+        value = byte_level(b"a b\n", config)
+        row = next(r for r in value["added_tokens"] if r["id"] == 6)
+        assert row["lstrip"] is lstrip and row["special"]
+
+
 def test_the_last_of_equal_pieces_counts():
     value = json.loads(
         released.as_json("vocab.txt", text([*PIECES, "the", "end"]), {})
