@@ -1,18 +1,27 @@
-"""How a released tokenizer joins two texts, as a layout of rows."""
+"""How a released tokenizer makes rows of texts, as a layout."""
 
 import json
 import os
 
+from common import files
 from common.errors import UserError
-from common.vocabularies import frames
+from common.vocabularies import frames, unigram_rules
 from common.vocabularies.vocabulary import (
     HF_CONFIG,
+    RELEASED_NAME,
     Vocabulary,
     is_released,
     rules_of,
 )
 
 _CLS_FIRST = "cls_first"  # `common.contract.symbols` has them all
+# Classes of transformers 5 that put CLS and SEP around a text themselves; others
+# leave it to the file.
+_FRAMING = ("AlbertTokenizer", "BartTokenizer", "BertTokenizer")
+_FRAMING += ("DistilBertTokenizer", "ElectraTokenizer", "RobertaTokenizer")
+_FRAMING += ("ConvBertTokenizer", "MobileBertTokenizer")
+_FRAMING += ("XLMRobertaTokenizer", "XLNetTokenizer")
+_OF_FILE = "modernbert"  # reads a file as it is, whatever its class
 
 
 def layout_of(vocabulary: Vocabulary, layout: str, segments: int | None) -> str:
@@ -50,4 +59,31 @@ def check_segments(folder: str, layout: str) -> None:
         "5): its answers would be others here; write token_type_ids into "
         "model_input_names if it was tuned with them, or tune a new model "
         "from it"
+    )
+
+
+def check_frame(vocabulary: Vocabulary, otherwise: str) -> None:
+    """UserError: a released folder's rows lack CLS or SEP, which ours have.
+
+    `otherwise` says what to do instead.
+    """
+    if os.path.basename(vocabulary.path) != RELEASED_NAME:
+        return
+    beside = os.path.join(os.path.dirname(vocabulary.path), "config.json")
+    of_model = None
+    if files.exists(beside):
+        about = files.read_json_object(beside, "copy the folder again")
+        of_model = about.get("model_type")
+    kind = unigram_rules.class_of(vocabulary.about, of_model)
+    try:
+        rules = json.loads(vocabulary.content)
+        framed = frames.read(rules) is not None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return  # whoever reads it says what is wrong
+    if framed or (kind in _FRAMING and of_model != _OF_FILE):
+        return
+    raise UserError(
+        f"{vocabulary.path}: wanted a post_processor that puts CLS and SEP "
+        "around a text, found none: here every row has them, and the answers "
+        f"would be others; {otherwise}"
     )

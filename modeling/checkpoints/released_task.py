@@ -214,6 +214,9 @@ def _vocabulary(
     joined_texts.check_segments(folder, layout)
     symbols = vocabulary.read(path)
     usual = getattr(resolve(spec.config), "type_vocab_size", None)
+    joined_texts.check_frame(
+        symbols, "write one into the file, or tune a new model from it"
+    )
     layout = joined_texts.layout_of(
         symbols, layout, theirs.get("type_vocab_size", usual)
     )

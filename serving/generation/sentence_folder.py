@@ -15,7 +15,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from common.vocabularies import vocabulary
+from common.vocabularies import joined_texts, vocabulary
 from data.text.opening import AnyTokenizer
 from serving.options import SIMILARITIES
 
@@ -236,9 +236,9 @@ def longest(folder: str) -> int:
 
 def _check_texts(folder: str, tokenizer: AnyTokenizer) -> None:
     """UserError: texts are changed before they are cut, which is not done."""
-    vocabulary.check_cut(
-        folder, "give --pooling to make vectors of the encoder alone"
-    )
+    otherwise = "give --pooling to make vectors of the encoder alone"
+    vocabulary.check_cut(folder, otherwise)
+    joined_texts.check_frame(tokenizer.vocabulary, otherwise)
     path = _encoder_file(folder)
     lowers = _settings(path).get("do_lower_case")
     if lowers and tokenizer.encode(_CASED) != tokenizer.encode(_CASED.lower()):

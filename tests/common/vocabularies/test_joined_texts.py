@@ -5,7 +5,11 @@ import json
 import pytest
 
 from common.errors import UserError
-from common.vocabularies import joined_texts, vocabulary
+from common.vocabularies import (
+    joined_texts,
+    released_vocabulary,
+    vocabulary,
+)
 
 ROW = {"sep": ["</s>", 2], "cls": ["<s>", 0]}
 ROBERTA, BERT = "RobertaProcessing", "BertProcessing"
@@ -87,3 +91,41 @@ def test_rows_with_cls_at_the_end_need_segments(tmp_path, about, layout, fits):
         return
     with pytest.raises(UserError, match=f"{path}: wanted an XLNet that was"):
         joined_texts.check_segments(str(tmp_path), layout)
+
+
+@pytest.mark.parametrize(
+    "rule, kind, model, fits",
+    [
+        (None, "BertTokenizerFast", "bert", True),
+        (None, None, "bert", True),
+        (None, None, "albert", True),
+        (None, "PreTrainedTokenizerFast", "bert", False),
+        (None, "TokenizersBackend", "albert", False),
+        ({"type": "ByteLevel"}, None, "modernbert", False),
+        # The class of a ModernBERT's tokenizer has no effect there.
+        (None, "BertTokenizer", "modernbert", False),
+        (None, None, None, False),
+        (ROW | {"type": BERT}, "PreTrainedTokenizerFast", "modernbert", True),
+    ],
+)
+def test_rows_of_one_text_have_cls_and_sep(tmp_path, rule, kind, model, fits):
+    """As transformers 5 makes them; ours have both, whatever a file says."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"post_processor": rule}))
+    about = {"tokenizer_class": kind} if kind else {}
+    (tmp_path / vocabulary.HF_CONFIG).write_text(json.dumps(about))
+    if model:
+        (tmp_path / "config.json").write_text(f'{{"model_type": "{model}"}}')
+    read = vocabulary.read(str(path))
+    if fits:
+        joined_texts.check_frame(read, "stop")
+        return
+    with pytest.raises(UserError, match=f"{path}: wanted a post_proc.*; stop"):
+        joined_texts.check_frame(read, "stop")
+
+
+def test_files_of_pieces_alone_are_framed_by_their_class(tmp_path):
+    lines = "".join(f"{s}\n" for s in released_vocabulary.SYMBOLS)
+    (tmp_path / "vocab.txt").write_text(lines)
+    read = vocabulary.read(str(tmp_path / "vocab.txt"))
+    joined_texts.check_frame(read, "stop")

@@ -181,6 +181,9 @@ def test_two_texts_are_joined_as_the_folders_tokenizer_does(tmp_path):
             found.append(TaskSpec.read(str(folder)).data_options["layout"])
     two = "cls_first_sep_sep"
     assert found == ["cls_first", f"{two}_one_segment", "cls_first", two]
+    (folder / "tokenizer.json").write_text('{"model": {"type": "BPE"}}')
+    with pytest.raises(UserError, match="wanted a post_processor that puts"):
+        TaskSpec.read(str(folder))
 
 
 def test_a_tokenizer_that_keeps_the_end_of_a_text_is_refused(tmp_path):

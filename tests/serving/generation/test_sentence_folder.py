@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from common.weights import hub
 from serving.generation import embeddings, sentence_folder
 from serving.generation.embeddings import Embedder
@@ -21,6 +22,7 @@ class Letters:
     """A tokenizer of characters, with or without their case."""
 
     path = "vocab.txt"
+    vocabulary = vocabulary.Vocabulary(path, b"", "", None, "")
 
     def __init__(self, cased):
         self.cased = cased
@@ -332,3 +334,14 @@ def test_a_prompt_before_every_text_is_refused(
             sentence_folder.read(folder, CASED)
     else:
         assert sentence_folder.read(folder, CASED).pooling == "cls"
+
+
+def test_rows_without_cls_and_sep_are_refused(tmp_path, monkeypatch):
+    """The vectors were others than those of the folder's own program."""
+    folder = _write(tmp_path, PARTS[:2], pooling_mode="mean")
+    path = str(tmp_path / "tokenizer.json")
+    about = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    read = vocabulary.Vocabulary(path, b"{}", "", None, "", about)
+    monkeypatch.setattr(Letters, "vocabulary", read)
+    with pytest.raises(UserError, match="a post_processor .*; give --pooling"):
+        sentence_folder.read(folder, CASED)
