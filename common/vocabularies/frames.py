@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 _TWO_SEP = ("RobertaTokenizer", "BartTokenizer", "XLMRobertaTokenizer")
 _NAMES_KEY, _SEGMENTS = "model_input_names", "token_type_ids"
 _CLASS_KEY = "tokenizer_class"
-# Classes of transformers 5 that tell no segments where no key says so. Those of
-# earlier versions with these names did; files of version 5 have the key.
-_WITHOUT_SEGMENTS = "TokenizersBackend"
+# Classes that tell no segments where no key says so. Two more have told none since
+# version 5 of transformers, whose files have another key.
+_WITHOUT_SEGMENTS = ("TokenizersBackend", "DistilBertTokenizer")
 _NO_LONGER, _VERSION_5 = ("AlbertTokenizer", "XLNetTokenizer"), "backend"
 
 
@@ -105,7 +105,7 @@ def tells_segments(config: Mapping[str, Any]) -> bool:
         return _SEGMENTS in names
     kind = str(config.get(_CLASS_KEY) or "").removesuffix("Fast")
     no_longer = kind in _NO_LONGER and _VERSION_5 in config
-    return kind != _WITHOUT_SEGMENTS and not no_longer
+    return kind not in _WITHOUT_SEGMENTS and not no_longer
 
 
 def symbol_pieces(

@@ -21,7 +21,6 @@ _FRAMING = ("AlbertTokenizer", "BartTokenizer", "BertTokenizer")
 _FRAMING += ("DistilBertTokenizer", "ElectraTokenizer", "RobertaTokenizer")
 _FRAMING += ("ConvBertTokenizer", "MobileBertTokenizer")
 _FRAMING += ("XLMRobertaTokenizer", "XLNetTokenizer")
-_OF_FILE = "modernbert"  # reads a file as it is, whatever its class
 
 
 def layout_of(vocabulary: Vocabulary, layout: str, segments: int | None) -> str:
@@ -80,7 +79,7 @@ def check_frame(vocabulary: Vocabulary, otherwise: str) -> None:
         framed = frames.read(rules) is not None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return  # whoever reads it says what is wrong
-    if framed or (kind in _FRAMING and of_model != _OF_FILE):
+    if framed or kind in _FRAMING:
         return
     raise UserError(
         f"{vocabulary.path}: wanted a post_processor that puts CLS and SEP "

@@ -33,6 +33,9 @@ _NAMES = {
 }
 _CLASSES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer"}
 _BERT = "BertTokenizer"
+_BERTS = (_BERT, "DistilBertTokenizer", "ElectraTokenizer")
+_BERTS += ("ConvBertTokenizer", "MobileBertTokenizer")
+_OF_FILE = "modernbert"  # its tokenizer is the file's, whatever its class
 # Settings of its class, their defaults, fields of its normalizer.
 _BERT_FIELDS = (
     ("do_lower_case", True, "lowercase"),
@@ -52,7 +55,10 @@ def is_albert(path: str) -> bool:
 
 
 def class_of(config: Mapping, model_type: object) -> str:
-    """The class of a folder's tokenizer, "" where nothing says it."""
+    """The class of a folder's tokenizer, "" where nothing says it or it has no
+    effect."""
+    if model_type == _OF_FILE:
+        return ""
     of_type = _CLASSES | {"bert": _BERT}
     name = config.get("tokenizer_class") or of_type.get(str(model_type), "")
     return str(name).removesuffix("Fast")
@@ -62,7 +68,7 @@ def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
     """Puts a class's rules, where it has some, into a `tokenizer.json`."""
     model = value.get("model")
     rule = value.get("normalizer")
-    if kind == _BERT and isinstance(rule, dict):
+    if kind in _BERTS and isinstance(rule, dict):
         if rule.get("type") == "BertNormalizer":
             value["normalizer"] = rule | {
                 field: config.get(name, default)

@@ -56,6 +56,7 @@ ALBERT = {"tokenizer_class": "AlbertTokenizer"}
         (GEMMA, NAMES, ("sep", "cls"), True),
         (USUAL, NAMES, SEP, True),
         (USUAL, BACKEND, SEP, True),
+        (USUAL, {"tokenizer_class": "DistilBertTokenizerFast"}, SEP, True),
         (TWO, {"model_input_names": ["token_type_ids"]}, TWO_SEP, True),
         (
             USUAL,

@@ -149,7 +149,8 @@ def test_what_berts_class_is_told_counts_in_a_tokenizer_json(
         f.write("The\nCafe\n")
     content = vocabulary.read(vocab).content
     wanted = wanted.replace("The Cafe", "The Cafe 漢 京")
-    for name in ("BertTokenizer", "BertTokenizerFast", ""):
+    names = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer")
+    for name in (*names, "ElectraTokenizerFast", ""):
         folder = tmp_path / f"folder{name}"
         folder.mkdir()
         (folder / "tokenizer.json").write_bytes(content)
@@ -169,6 +170,11 @@ def test_what_berts_class_is_told_counts_in_a_tokenizer_json(
     chinese = "do_lower_case" in said
     assert rule["handle_chinese_chars"] is chinese
     (folder / "tokenizer.json").write_bytes(content)
+    # A ModernBERT's tokenizer is the file's.
+    (folder / "config.json").write_text('{"model_type": "modernbert"}')
+    as_it_is = vocabulary.read(str(folder / "tokenizer.json"))
+    assert as_it_is.content == content
+    (folder / "config.json").write_text('{"model_type": "bert"}')
     # A class that takes the file as it is.
     config = said | {"tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
@@ -181,6 +187,9 @@ def test_a_class_is_a_name():
     assert unigram_rules.class_of({}, "albert") == "AlbertTokenizer"
     assert unigram_rules.class_of({}, [[]]) == ""
     assert unigram_rules.class_of({}, None) == ""
+    config = {"tokenizer_class": "AlbertTokenizerFast"}
+    assert unigram_rules.class_of(config, None) == "AlbertTokenizer"
+    assert unigram_rules.class_of(config, "modernbert") == ""
 
 
 def test_other_kinds_are_one_line(tmp_path):
