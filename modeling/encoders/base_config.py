@@ -15,13 +15,23 @@ from common.settings import REQUIRED, setting, settings_of
 from modeling.encoders.contract import EncoderConfig
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
-# Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form.
-_OURS = {
+# Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form. Of
+# several names of one function the first is written.
+THEIR_ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_new": "gelu",
-    "gelu_pytorch_tanh": "gelu",
     "relu": "relu",
+    "gelu_python": "gelu_erf",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
 }
+
+
+def their_activation(name: str) -> str:
+    """Their name of one of `ACTIVATIONS`."""
+    return next(k for k, v in THEIR_ACTIVATIONS.items() if v == name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +209,7 @@ class FileConfig(EncoderConfig):
             if field.name not in by_field and current == field.default:
                 continue
             if field.name.endswith("_activation"):
-                current = next(k for k, v in _OURS.items() if v == current)
+                current = their_activation(current)
             value[by_field.get(field.name, field.name)] = current
         value["model_type"] = self.model_type
         value = self._untranslated(value)
@@ -211,8 +221,9 @@ class FileConfig(EncoderConfig):
 
 
 def _activation(key: str, name: Any) -> str:
-    if not isinstance(name, str) or name not in _OURS:
+    if not isinstance(name, str) or name not in THEIR_ACTIVATIONS:
         raise UserError(
-            f"`{key}` must be one of {list(_OURS)}, received {name!r}"
+            f"`{key}` must be one of {list(THEIR_ACTIVATIONS)}, received "
+            f"{name!r}"
         )
-    return _OURS[name]
+    return THEIR_ACTIVATIONS[name]

@@ -11,6 +11,10 @@ import numpy as np
 
 from common.errors import UserError
 from common.heads import SPAN_LOGIT
+from modeling.encoders.base_config import (
+    THEIR_ACTIVATIONS,
+    their_activation,
+)
 from modeling.encoders.hf_names import (
     HuggingFaceNames,
     Summary,
@@ -39,7 +43,6 @@ GROUPS = (
 )
 
 BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
-_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
 _SUMMARIES = ("last", "first", "mean")
 # How theirs writes that the summary has no activation; they apply one without a
 # projection, too.
@@ -137,9 +140,9 @@ class HuggingFace(HuggingFaceNames):
         Raises UserError: a field is missing, or a setting that we have not.
         """
         activation = theirs.get("ff_activation", "gelu")
-        if activation not in list(_ACTIVATIONS):  # of any type
+        if activation not in list(THEIR_ACTIVATIONS):  # of any type
             raise UserError(
-                f"{path}: wanted ff_activation one of {list(_ACTIVATIONS)}, "
+                f"{path}: wanted ff_activation one of {list(THEIR_ACTIVATIONS)}, "
                 f"found {activation!r}"
             )
         epsilon = theirs.get("layer_norm_eps", 1e-12)
@@ -164,7 +167,7 @@ class HuggingFace(HuggingFaceNames):
             )
         known |= {
             "d_head": _head_size(theirs["d_model"], theirs["n_head"]),
-            "ff_activation": _ACTIVATIONS[activation],
+            "ff_activation": THEIR_ACTIVATIONS[activation],
             "dropatt": ours.get("dropatt", theirs.get("dropout", 0.1)),
             "init_std": theirs.get("initializer_range", 0.02),
         }
@@ -183,7 +186,6 @@ class HuggingFace(HuggingFaceNames):
             )
         theirs = dict(config.extra.get("hf", {}))
         read_back = bool(theirs)
-        activations = {ours: name for name, ours in _ACTIVATIONS.items()}
         theirs |= {
             key: getattr(config, key)
             for key in _SAME_KEYS
@@ -192,7 +194,7 @@ class HuggingFace(HuggingFaceNames):
         }
         theirs |= {
             "model_type": "xlnet",
-            "ff_activation": activations[config.ff_activation],
+            "ff_activation": their_activation(config.ff_activation),
             "layer_norm_eps": 1e-12,
             "initializer_range": config.init_std,
         }

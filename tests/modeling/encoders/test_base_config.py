@@ -26,6 +26,25 @@ def test_their_words_and_ours_are_one_file():
         BertConfig.from_dict(fields | {"hidden_act": "mish"})
 
 
+@pytest.mark.parametrize(
+    "name, wanted",
+    [
+        ("gelu_python", "gelu_erf"),
+        ("gelu_fast", "gelu"),
+        ("gelu_accurate", "gelu"),
+        ("gelu_pytorch_tanh", "gelu"),
+        ("gelu_python_tanh", "gelu"),
+    ],
+)
+def test_all_their_names_of_a_function_are_read(name, wanted):
+    """They were refused; the tanh form has five names in transformers."""
+    fields = json.loads(BertConfig(**SIZES).to_json())
+    config = BertConfig.from_dict(fields | {"hidden_act": name})
+    assert config.ff_activation == wanted
+    written = {"gelu": "gelu_new", "gelu_erf": "gelu"}[wanted]
+    assert json.loads(config.to_json())["hidden_act"] == written
+
+
 def test_a_field_that_is_missing_has_their_name():
     fields = json.loads(BertConfig(**SIZES).to_json())
     del fields["hidden_size"]

@@ -67,6 +67,20 @@ def test_a_summary_is_written_with_its_activation(use_proj, activation):
     assert theirs.get("summary_activation", "tanh") == activation
 
 
+def test_activations_have_several_names_there():
+    names = HuggingFace()
+    sizes = dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
+    for theirs, ours, written in (
+        ("gelu", "gelu_erf", "gelu"),
+        ("gelu_new", "gelu", "gelu_new"),
+        ("gelu_fast", "gelu", "gelu_new"),
+        ("relu", "relu", "relu"),
+    ):
+        config = names.read_config(sizes | {"ff_activation": theirs}, "f")
+        assert config.ff_activation == ours
+        assert names.write_config(config)["ff_activation"] == written
+
+
 def test_data_of_two_directions_are_refused():
     """Theirs would read half of the batch backward, whatever its rows are."""
     sizes = dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_inner=6)
