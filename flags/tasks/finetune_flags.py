@@ -1,5 +1,6 @@
 """Flags of all fine-tuning commands."""
 
+import json
 import os
 
 from absl import flags
@@ -135,12 +136,32 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
                     f"note: --{setting.name}={value} as {path} says, not the "
                     f"recipe's {recipe_value}"
                 )
-            FLAGS.set_default(setting.name, value)
+            _give(setting, path, value)
         elif recipe_value != value:
             lines.append(
                 task_settings.difference(setting, path, value, flag.value)
             )
     return spec, lines
+
+
+def _give(
+    setting: task_settings.TrainedSetting, path: str, value: object
+) -> None:
+    """Makes the trained model's value that of the flag.
+
+    Raises UserError: it is none of the flag's, as in a file changed by hand.
+    """
+    name = setting.name
+    try:
+        if value is not None or FLAGS[name].default is None:
+            FLAGS.set_default(name, value)
+            return
+    except flags.IllegalFlagValueError:
+        pass
+    raise UserError(
+        f"{path}: `{setting.key}`: wanted a value of --{name}, found "
+        f"{json.dumps(value)[:60]}; write that of the training back"
+    )
 
 
 def check_read(command: str) -> None:

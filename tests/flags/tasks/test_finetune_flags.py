@@ -1,10 +1,15 @@
 """A recipe's values, what overrides them, and the lines that say so."""
 
+import json
+import re
+
 import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.vocabularies.text_settings import TextSettings
 from flags.tasks import finetune_flags
 from run_squad import COMMAND
 from tests.flags.fresh_flags import remove_ours
@@ -50,3 +55,25 @@ def test_flags_of_a_savedmodel_need_one(flag):
     FLAGS([*given, "--nodo_export"])
     with pytest.raises(UserError, match="of --do_export=true, found false: l"):
         finetune_flags.from_flags()
+
+
+@flagsaver.flagsaver
+@pytest.mark.parametrize("value", ["many", 2.5, True, [3], {}, None])
+def test_a_damaged_value_of_the_trained_model_is_one_line(tmp_path, value):
+    spec = TaskSpec("squad", "span", (), 64, TextSettings(), "")
+    spec.write(tmp_path)
+    FLAGS(["run_squad.py", f"--model_dir={tmp_path}", "--do_eval"])
+    path = tmp_path / "task.json"
+    whole = json.loads(path.read_text())
+    whole["data_options"]["doc_stride"] = value
+    path.write_text(json.dumps(whole))
+    found = re.escape(json.dumps(value))
+    line = (
+        f"{path}: `doc_stride`: wanted a value of --doc_stride, found {found};"
+    )
+    with pytest.raises(UserError, match=line):
+        finetune_flags.adopt("squad")
+    whole["data_options"]["doc_stride"] = 33
+    path.write_text(json.dumps(whole))
+    finetune_flags.adopt("squad")
+    assert FLAGS.doc_stride == 33
