@@ -38,8 +38,9 @@ def read_run(folder: str) -> dict:
     flag_values = record.get("flags")
     if not isinstance(flag_values, dict):
         raise UserError(f"{path}: wanted an object `flags`")
+    run_record.check_kinds(path, record)
     start = (record.get("starts") or [{}])[-1]
-    versions = start.get("versions") or {}
+    versions = start.get("versions", {})
     facts = {f"version of {k}": v for k, v in versions.items()}
     facts["git_revision"] = start.get("git_revision")
     steps, losses = read_losses(folder)

@@ -90,7 +90,11 @@ def read_log(folder: str) -> dict[int, dict]:
         content = f.read()
     try:
         rows = [json.loads(line) for line in content.decode().splitlines()]
-        return {row["step"]: row for row in rows}
+        log = {row["step"]: row for row in rows}
+        for row in rows:
+            if not {int, float}.issuperset(map(type, row.values())):
+                raise TypeError(f"wanted numbers, found {row}")
+        return log
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise UserError(
             f"{path} is damaged ({e}): move it away; wanted one JSON object "

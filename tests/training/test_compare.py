@@ -152,6 +152,14 @@ def test_folders_that_are_no_runs(tmp_path):
             UserError, match="jsonl is damaged .* wanted one JSON object"
         ):
             compare.read_run(str(folder))
-    (folder / "run.json").write_text('{"flags": 3}')
-    with pytest.raises(UserError, match="wanted an object `flags`"):
-        compare.read_run(str(folder))
+    for text, message in (
+        ('{"flags": 3}', "wanted an object `flags`"),
+        ('{"flags": {}, "starts": ["x"]}', "a start: wanted dict, found str"),
+        (
+            '{"flags": {}, "starts": {"a": 1}}',
+            "starts: wanted list, found dict",
+        ),
+    ):
+        (folder / "run.json").write_text(text)
+        with pytest.raises(UserError, match=message):
+            compare.read_run(str(folder))

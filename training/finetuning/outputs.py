@@ -1,6 +1,7 @@
 """Folders, lines and files of what evaluations and predictions find."""
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Mapping
 
@@ -115,7 +116,9 @@ def _better_before(path: str, metric: str, found: dict, name: str) -> list[str]:
     earlier = files.read_json_object(path, "move it away")
     old, whose = earlier.get(metric), earlier.get("checkpoint", name)
     new, sign = found.get(metric), -1.0 if metric in LOWER_IS_BETTER else 1.0
-    if whose == name or None in (old, new) or sign * old <= sign * new:
+    if whose == name or new is None or type(old) not in (int, float):
+        return []
+    if math.isnan(old) or sign * old <= sign * new:
         return []
     return [
         f"note: {path} had {metric} {old:.5g} of {whose}, and has now "

@@ -94,7 +94,8 @@ def read_begun(model_dir: str) -> tuple[list[str], np.ndarray]:
         return [], np.zeros((0, 1))
     try:
         rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
-        return lines[0].split("\t")[1:], np.array(rows)
+        names = lines[0].split("\t")[1:]
+        return names, np.array(rows).reshape(len(rows), 1 + len(names))
     except ValueError as e:
         raise UserError(f"{path}: wanted rows of numbers ({e})") from e
 

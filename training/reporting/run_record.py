@@ -16,6 +16,7 @@ from common import files
 from common.errors import UserError
 
 FILE_NAME = "run.json"
+_OBJECTS = ("flags", "must_match", "should_match")
 _LONGEST = 100  # characters of a value in a message
 # Fields that files of older versions lack -> what they mean there, where the
 # flags of that start do not say it.
@@ -190,19 +191,27 @@ def _read(path: str) -> dict:
     if not files.exists(path):
         return {}
     record = files.read_json_object(path, "move it away")
-    for name, kind in (
-        ("flags", dict),
-        ("must_match", dict),
-        ("should_match", dict),
-        ("starts", list),
-    ):
-        value = record.get(name, kind())
+    check_kinds(path, record)
+    return record
+
+
+def check_kinds(path: str, record: dict) -> None:
+    """Raises UserError: a field that is there is not of its kind."""
+    _check_kinds(path, record, dict.fromkeys(_OBJECTS, dict))
+    _check_kinds(path, record, {"starts": list})
+    for start in record.get("starts", ()):
+        _check_kinds(path, {"a start": start}, {"a start": dict})
+        _check_kinds(path, start, {"versions": dict})
+
+
+def _check_kinds(path: str, found: dict, kinds: dict[str, type]) -> None:
+    for name, kind in kinds.items():
+        value = found.get(name, kind())
         if not isinstance(value, kind):
             raise UserError(
                 f"{path}: {name}: wanted {kind.__name__}, found "
                 f"{type(value).__name__}; move the file away"
             )
-    return record
 
 
 def _differences(found: dict, wanted: dict) -> list[str]:

@@ -133,7 +133,10 @@ def test_where_the_settings_of_best_are(run):
 
 
 def test_a_damaged_log_is_named(run):
-    (run / "evaluations.jsonl").write_text('{"step": 2}\n[1')
-    with pytest.raises(UserError, match="evaluations.jsonl is damaged"):
-        chosen(run)
+    for damaged in ("[1", '{"step": "3"}', '{"step": 3, "f1": "0.5"}', '"x"'):
+        (run / "evaluations.jsonl").write_text('{"step": 2}\n' + damaged)
+        with pytest.raises(UserError, match="evaluations.jsonl is damaged"):
+            chosen(run)
+    (run / "evaluations.jsonl").write_text('{"step": 2, "f1": NaN, "n": 1}\n')
+    assert set(weights.read_log(str(run))) == {2}
     assert chosen(run, "last")[0] == "model.ckpt-4"

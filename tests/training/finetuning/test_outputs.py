@@ -1,6 +1,7 @@
 """Quartiles of lengths by hand; what an earlier evaluation of a folder had."""
 
 import json
+import math
 import types
 
 import numpy as np
@@ -66,3 +67,7 @@ def test_a_better_number_of_other_weights_is_said(tmp_path):
     assert line.endswith("has now 0.8 of an ensemble")
     (line,) = said("loss", {"loss": 0.5}, "model.ckpt-4")
     assert "had loss 0.25" in line
+    assert len(said("accuracy", {"accuracy": math.nan})) == 1
+    for no_number in (math.nan, "0.9", None):
+        path.write_text(json.dumps(earlier | {"accuracy": no_number}))
+        assert said("accuracy", {"accuracy": 0.8}) == []

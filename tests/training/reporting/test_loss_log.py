@@ -101,6 +101,7 @@ def test_half_a_line_is_left_out_and_no_step_is_one_line(tmp_path):
         (tmp_path / "losses.tsv").write_text(text)
         with pytest.raises(UserError, match="a line per step, found none"):
             loss_log.read(str(tmp_path))
-    (tmp_path / "losses.tsv").write_text("step\tloss\n1\t1\n2\n")
-    with pytest.raises(UserError, match="wanted rows of numbers"):
-        loss_log.read(str(tmp_path))
+    for rows in ("1\t1\n2\n", "1\t1\t1\n", "1\n"):
+        (tmp_path / "losses.tsv").write_text("step\tloss\n" + rows)
+        with pytest.raises(UserError, match="wanted rows of numbers"):
+            loss_log.read(str(tmp_path))

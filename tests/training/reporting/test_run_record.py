@@ -146,6 +146,8 @@ def test_a_resumed_run_without_its_record_is_told_so(tmp_path):
         ("starts", {}, "starts: wanted list, found dict; move the file away"),
         ("flags", [1], "flags: wanted dict, found list; move the file away"),
         ("must_match", "x", "must_match: wanted dict, found str; move"),
+        ("starts", ["x"], "a start: wanted dict, found str; move the file"),
+        ("starts", [{"versions": 3}], "versions: wanted dict, found int"),
     ],
 )
 def test_a_damaged_record_names_its_field(tmp_path, name, value, message):
