@@ -98,7 +98,7 @@ def update(
     A start that trains no step (`trains`) leaves the flags and settings as they
     are, with which the weights were made. Without `write` it only checks.
     Where a field of `should_match` changes, a resumed run goes on, but not bit
-    for bit. Returns warnings, one line each; one of them where nothing could be
+    for bit, and one without a step left keeps its weights. Returns warnings, one line each; one of them where nothing could be
     checked. Raises UserError: a field of `must_match` changed; lists wanted and
     found.
     """
@@ -113,10 +113,11 @@ def update(
     if record:
         _check(path, record, must_match)
         found = _older(record) | record.get("should_match", {})
+        what = "the run continues, but not bit for bit as before"
+        if not trains:
+            what = "no step is left to train, the weights are of what was found"
         for line in _differences(found, should_match):
-            warnings.append(
-                f"{line}: the run continues, but not bit for bit as before"
-            )
+            warnings.append(f"{line}: {what}")
     if not write:
         return warnings
     start = {

@@ -123,6 +123,13 @@ def test_every_start_is_added_and_a_dry_one_writes_nothing(tmp_path):
     for start in record["starts"]:
         assert start["versions"] == run_record.versions()
         assert start["devices"] == run_record.devices()
+    more = {"y": 3}
+    (note,) = run_record.update(folder, {}, {"x": 1}, more, True, write=False)
+    assert note.endswith("the run continues, but not bit for bit as before")
+    # At its last step nothing is trained with the new setting.
+    (note,) = run_record.update(folder, {}, {"x": 1}, more, True, trains=False)
+    assert note.startswith("`y` wanted 3, found 2: no step is left to train")
+    assert json.loads(path.read_text())["should_match"] == {"y": 2}
     # A run that begins again has one start.
     run_record.update(folder, {}, {"x": 9}, {}, resuming=False)
     record = json.loads(path.read_text())
