@@ -90,6 +90,7 @@ def load(
 
 def _ensemble(make, read, options: FinetuneOptions, say) -> Results:
     members = []
+    preflight.check_outputs(options)
     for folder in options.ensemble:
         if not files.exists(os.path.join(folder, FILE_NAME)):
             raise UserError(

@@ -46,8 +46,8 @@ def check_places(options: FinetuneOptions) -> None:
     Call it before any text is read.
     """
     run = options.run
-    for flag, folder in _outputs(options).items():
-        _require_writable(flag, folder)
+    if not options.ensemble:  # members are read, see `check_outputs`
+        check_outputs(options)
     if run.init_checkpoint:
         checkpoints.resolve(run.init_checkpoint)
     if options.predict_ckpt and not _will_be_made(options):
@@ -63,12 +63,20 @@ def check_places(options: FinetuneOptions) -> None:
         )
 
 
+def check_outputs(options: FinetuneOptions) -> None:
+    """Raises UserError: a folder that will be written cannot be."""
+    for flag, folder in _outputs(options).items():
+        _require_writable(flag, folder)
+
+
 def _outputs(options: FinetuneOptions) -> dict[str, str]:
     """Flag -> folder that will be written."""
     run, predictions = options.run, prediction_folder(options)
     export = options.export_dir or os.path.join(run.model_dir, "export")
+    # Predictions of one model leave its folder as it is.
+    trains_or_tells = options.do_train or options.do_eval or options.ensemble
     wanted = {
-        "model_dir": (run.model_dir, options.do_train or options.do_eval),
+        "model_dir": (run.model_dir, trains_or_tells),
         "predict_dir": (predictions, options.do_eval or options.do_predict),
         "export_dir": (export, options.do_export),
     }

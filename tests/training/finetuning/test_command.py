@@ -259,3 +259,16 @@ def test_a_folder_without_a_model_is_no_member(tmp_path):
     options = make_options(tmp_path, do_eval=True, ensemble=("nothing",))
     with pytest.raises(UserError, match="--ensemble: nothing holds no task"):
         commands.run(None, None, {"options": options}, say=str)
+
+
+def test_the_folder_of_an_ensemble_is_looked_at_before_its_members(tmp_path):
+    (tmp_path / "file").write_text("x")
+    options = make_options(
+        tmp_path,
+        do_eval=True,
+        ensemble=("nothing",),
+        predict_dir=str(tmp_path / "predictions"),
+        run={"model_dir": str(tmp_path / "file")},
+    )
+    with pytest.raises(UserError, match="--model_dir=.* is not a folder"):
+        commands.run(None, None, {"options": options}, say=str)

@@ -58,6 +58,14 @@ def test_folders_and_checkpoints(tmp_path):
         options = make_options(tmp_path, **({"do_train": True} | change))
         with pytest.raises(UserError, match=message):
             preflight.check_places(options)
+    # Of an ensemble the folder is written, those of its members are read.
+    votes = {"do_predict": True, "ensemble": ("a",)}
+    votes["run"] = {"model_dir": str(tmp_path / "file")}
+    options = make_options(tmp_path, **votes, predict_dir=str(tmp_path))
+    with pytest.raises(UserError, match="--model_dir=.*file is not a folder"):
+        preflight.check_outputs(options)
+    with pytest.raises(UserError, match="file holds no checkpoint"):
+        preflight.check_places(options)
     preflight.check_places(make_options(tmp_path, do_train=True))
     later = str(tmp_path / "model/model.ckpt-3")  # this run will save it
     preflight.check_places(
