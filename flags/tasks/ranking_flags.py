@@ -45,7 +45,12 @@ _OF_RANKERS = {
         "max_doc_length",
     ),
     ("knrm", "cross_encoder"): ("unjudged", "max_pairs_per_query"),
-    ("cosine", "knrm", "cross_encoder"): ("max_query_length", "folds_file"),
+    ("cosine", "knrm", "cross_encoder"): (
+        *("max_query_length", "folds_file"),
+        *("init_checkpoint", "model_config_path", "checkpoint_choice", "head"),
+        *("clamp_len", "blind_rows", "precision", "use_bfloat16"),
+        *("spiece_model_file", "uncased", "keep_accents", "text_rule"),
+    ),
     ("cross_encoder",): (
         *("rank_loss", "list_size", "passage_stride", "max_passages"),
         *("segment_recurrence", "max_seq_length"),
@@ -53,6 +58,8 @@ _OF_RANKERS = {
         *("train_steps", "train_batch_size", "grad_accumulation_steps"),
         *("eval_every", "eval_batch_size", "iterations", "save_steps"),
         *("max_save", "async_save", "max_hours", "recompute_layers"),
+        *("pack", "jit_compile"),
+        *("dropout", "dropatt", "activation_dropout"),
         *(s.flag or name for name, s in settings_of(OptimizerOptions).items()),
     ),
 }
