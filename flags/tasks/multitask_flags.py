@@ -165,6 +165,10 @@ def _options() -> FinetuneOptions:
     flag_values.check_followed(
         "mixing", FLAGS.mixing, {("temperature",): ("mixing_temperature",)}
     )
+    trains = str(FLAGS.do_train).lower()
+    # Which weights the tasks' folders have is settled behind a training.
+    follows_training = {("true",): ("checkpoint_choice",)}
+    flag_values.check_followed("do_train", trains, follows_training)
     if FLAGS.recipe or FLAGS.predict_ckpt or FLAGS.eval_all_ckpt:
         raise UserError(
             "run_multitask.py has no --recipe, --predict_ckpt and "

@@ -82,6 +82,8 @@ def run(
             strategy.wait_for_all(options.run.strategy)
         results = {}
         more = options.do_eval or options.do_predict or options.do_export
+        if more:
+            require_trained(tasks, home)
         for name, task in tasks.items() if more else ():
             settled = _own_options(name, options)
             for line in driver.check_trained(task.spec(), settled):
@@ -98,6 +100,17 @@ def run(
         path = os.path.join(home, RESULTS)
         files.write_json(path, {"tasks": results, MEAN: mean})
     return results
+
+
+def require_trained(tasks: Tasks, home: str) -> None:
+    """Raises UserError: a task has no model; names the first one."""
+    for name in tasks:
+        folder = task_folder(home, name)
+        if newest_prefix(folder) is None:
+            raise UserError(
+                f"{folder} holds no model of {name}: give --do_train, or a "
+                "--model_dir and --task_name of tasks that were trained together"
+            )
 
 
 def _own_options(name: str, options: FinetuneOptions) -> FinetuneOptions:

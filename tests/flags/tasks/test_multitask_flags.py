@@ -77,8 +77,13 @@ def test_a_trained_tasks_length_counts(tmp_path):
         [*asked, "--do_eval", "--max_seq_length=24"],
         [*asked, "--do_eval", "--task_lengths=rte:32"],
         [*asked, "--do_eval", "--do_train"],
+        [*asked, "--do_eval", "--do_train", "--checkpoint_choice=last"],
+        [*asked, "--do_eval", "--checkpoint_choice=last"],
     )
-    assert found == [[40, 128], [24, 24], [32, 128], [128, 128]]
+    assert found[:-1] == [[40, 128], [24, 24], [32, 128], *[[128, 128]] * 2]
+    # A task's folder has one model, which the training chose.
+    refused = "--checkpoint_choice is of --do_train=true, found false: leave it"
+    assert found[-1].startswith(refused)
 
 
 SEVERAL = ["--model_dir=m", "--do_train", "--do_eval", "--task_name=rte,sst2"]

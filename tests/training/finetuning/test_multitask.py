@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
@@ -101,6 +102,7 @@ def test_another_length_than_the_trained_one_is_said(
     write_tasks(tmp_path)
     monkeypatch.setattr(Driver, "run", lambda self: {})
     monkeypatch.setattr(Driver, "__init__", lambda self, *arguments: None)
+    monkeypatch.setattr(multitask, "require_trained", lambda *arguments: None)
     owner = ClassifierTask(
         ClassifierDataOptions("rte", str(tmp_path)),
         FeatureOptions(spiece_model, 24),
@@ -177,6 +179,11 @@ def evaluated(tmp_path, monkeypatch):
         multitask.driver, "check_trained", lambda spec, options: ["noted"]
     )
     tasks = {"rte": ToyTask("accuracy"), "sts-b": ToyTask("pearson")}
+    for name in tasks:
+        folder = tmp_path / "model" / "tasks" / name
+        folder.mkdir(parents=True)
+        saved = tf.train.Checkpoint(x=tf.Variable(1.0))
+        saved.write(str(folder / "ckpt-1"))
     settings = multitask.MultiTaskOptions(tuple(tasks), (8, 9), (1.0, 1.0))
 
     def run(**actions):
@@ -202,6 +209,16 @@ def test_the_mean_is_of_each_tasks_own_metric(evaluated):
 def test_a_prediction_alone_has_no_mean(evaluated):
     found, said, path = evaluated(do_predict=True)
     assert found == {} and said == ["noted"] * 2 and not path.exists()
+
+
+def test_a_task_without_a_model_is_named_before_any_is_asked(
+    evaluated, tmp_path
+):
+    gone = tmp_path / "model" / "tasks" / "sts-b"
+    for path in gone.iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match=f"{gone} holds no model of sts-b: giv"):
+        evaluated(do_eval=True)
 
 
 def test_an_evaluation_of_all_is_that_of_each():
