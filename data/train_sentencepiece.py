@@ -38,6 +38,7 @@ CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
 BLOCK_BYTES = 8_000_000  # read at a time
 # SentencePiece leaves longer sentences out without a word (its default).
 SENTENCE_BYTES = 4192
+_SAMPLE = "a number above 0"  # 0 = all sentences, and none is drawn
 # Settings that PREFIX.json has only where they are others than these.
 LATER = {"num_unused": 0, "byte_fallback": False, "num_threads": 1}
 # Always pieces of their own, as in the original's recipe.
@@ -128,6 +129,8 @@ def train(options: SentencePieceOptions, log=print) -> dict:
     Raises UserError: no text, a size that the text does not allow, output of
     other settings, a protobuf that sentencepiece cannot use.
     """
+    paths = corpus.list_files(options.input_glob)
+    corpus.check_text_field(options.text_field, paths)
     if finished := already_finished(options):
         return finished
     messages()  # before minutes of training
@@ -332,6 +335,10 @@ def main() -> None:
     """Runs the command."""
     text_said = text_flags.from_flags().complete(SentencePieceOptions.text)
     options = flag_values.build(SentencePieceOptions, text=text_said)
+    sample = _SAMPLE if options.input_sentence_size else "0"
+    flag_values.check_followed(
+        "input_sentence_size", sample, {(_SAMPLE,): ("seed",)}
+    )
     summary = train(options)
     records = os.path.join(os.path.dirname(options.model_prefix), "records")
     field = f"--text_field={options.text_field}"

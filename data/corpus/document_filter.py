@@ -207,6 +207,9 @@ def filter_corpus(options: FilterOptions) -> Report:
     paths = corpus.list_files(options.input_glob)
     for output in (options.output_file, options.output_file + REPORT):
         files.refuse_input(output, paths)
+    # An output of JSON lines has that field, too.
+    named = [*paths, options.output_file]
+    corpus.check_text_field(options.text_field, named)
     report = Report(options)
     if options.dry_run:
         for _ in kept_texts(options, paths, report):

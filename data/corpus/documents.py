@@ -67,6 +67,19 @@ def is_jsonl(path: str) -> bool:
     return path.lower().removesuffix(_GZIP).endswith(JSON_ENDINGS)
 
 
+def check_text_field(text_field: str, paths: Iterable[str]) -> None:
+    """Raises UserError: no file has such a field, other than `text`.
+
+    JSON lines under another name would be read as text, braces and all.
+    """
+    if text_field != "text" and not any(map(is_jsonl, paths)):
+        raise UserError(
+            f"--text_field={text_field} is of JSON lines, found no file whose "
+            f"name ends with {' or '.join(JSON_ENDINGS)}: rename the files, or "
+            "leave the flag out"
+        )
+
+
 def is_gzip(path: str) -> bool:
     """Whether a file is packed by gzip, by its name."""
     return path.lower().endswith(_GZIP)

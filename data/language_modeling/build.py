@@ -46,6 +46,7 @@ class Streams(BuildLayout):
         self._sources = official_splits.find(options)
         paths = self._sources.paths.values()
         self.paths = list(dict.fromkeys(itertools.chain(*paths)))
+        corpus.check_text_field(options.text_field, self.paths)
         self._splits: tuple[str, ...] = ()
         self._given = _given(options)
         self._vocabulary = self._given

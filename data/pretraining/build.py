@@ -55,6 +55,7 @@ class TwoSegments(BuildLayout):
         )
         self._sources = sources.find(options.input_glob, options.source_weights)
         self.paths = [p for source in self._sources for p in source.paths]
+        corpus.check_text_field(options.text_field, self.paths)
         self._readings = ()
 
     def text_line(self) -> str:

@@ -10,11 +10,12 @@ import sys
 
 import pytest
 import sentencepiece
+from absl import flags
 
 from common import files
 from common.contract import symbols
 from common.errors import UserError
-from common.vocabularies.text_settings import TextSettings
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions
 from data.text.tokenizer import Tokenizer
@@ -290,6 +291,23 @@ def test_the_field_of_jsonl_is_the_builders(tmp_path):
     assert list(found) == ["a b", "c", "d"]
     with pytest.raises(UserError, match="line 1: wanted .* field 'text'"):
         list(command.Sentences(options(path, tmp_path)))
+    path = path.rename(tmp_path / "a.ndjson")
+    with pytest.raises(UserError, match="--text_field=body is of JSON lines"):
+        command.train(options(path, tmp_path, text_field="body"))
+
+
+def test_a_seed_is_of_a_sample(monkeypatch):
+    """0 takes all sentences, and nothing is drawn."""
+    values = flags.FlagValues()
+    flags.DEFINE_integer("seed", 0, "", flag_values=values)
+    values(["command", "--seed=2"])
+    made = SentencePieceOptions("no.txt", "x", input_sentence_size=0)
+    helper = command.flag_values
+    monkeypatch.setattr(helper, "build", lambda *_, **given: made)
+    monkeypatch.setattr(helper, "FLAGS", values)
+    monkeypatch.setattr(command.text_flags, "from_flags", TextChoice)
+    with pytest.raises(UserError, match="--seed is of --input_sentence_size=a"):
+        command.main()
 
 
 @pytest.mark.parametrize(

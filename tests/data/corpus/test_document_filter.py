@@ -146,6 +146,13 @@ def test_the_text_keeps_its_field(tmp_path):
         output_file=str(output),
     )
     assert json.loads(output.read_text()) == row
+    plain = write(tmp_path / "in.txt", [prose(1)])
+    output.unlink()  # that of JSON lines has the field
+    run(plain, text_field="body", output_file=str(output))
+    assert list(json.loads(output.read_text().splitlines()[0])) == ["body"]
+    with pytest.raises(UserError, match="--text_field=body is of JSON lines"):
+        run(plain, text_field="body", output_file=str(tmp_path / "out.txt"))
+    assert not (tmp_path / "out.txt").exists()
 
 
 @pytest.mark.parametrize("output", ["in.txt", "./in.txt", "link.txt", "in"])

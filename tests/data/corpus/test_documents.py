@@ -26,6 +26,16 @@ def pack(path, data):
     return str(path)
 
 
+def test_a_field_of_json_lines_needs_a_file_of_them():
+    """Those under another name became text, with braces and all."""
+    for path in ("a.jsonl", "B.JSON.gz"):
+        corpus.check_text_field("body", ["a.txt", path])
+    corpus.check_text_field("text", ["a.txt"])
+    message = "--text_field=body is of JSON lines, found no file whose name en"
+    with pytest.raises(UserError, match=message):
+        corpus.check_text_field("body", ["a.txt", "a.ndjson"])
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl.gz"])
 def test_a_line_without_an_end_is_named(tmp_path, monkeypatch, name):
     """A packed file of 10 MB may unpack to one line of 10 GB."""

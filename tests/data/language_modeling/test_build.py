@@ -216,3 +216,9 @@ def test_a_text_that_the_vocabulary_lacks_is_said(tmp_path):
     (line,) = said("words")
     assert line.startswith("warning: valid: 50.0% of the tokens are <unk>: ")
     assert said("all", vocab_from="all") == said("byte", unit="byte") == []
+
+
+def test_a_field_of_json_lines_needs_a_file_of_them(tmp_path):
+    with pytest.raises(UserError, match="--text_field=body is of JSON lines"):
+        run(tmp_path, text_field="body")
+    assert not (tmp_path / "out" / "manifest.json").exists()

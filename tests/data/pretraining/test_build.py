@@ -277,3 +277,9 @@ def test_materialized_batches_are_the_readers(target_folder):
         wanted = np.concatenate([c[name] for c in chunks]).reshape(-1, 48)
         assert len(wanted) == file["records"]
         assert (arrays[name] == wanted)[real].all()
+
+
+def test_a_field_of_json_lines_needs_a_file_of_them(tmp_path):
+    with pytest.raises(UserError, match="--text_field=body is of JSON lines"):
+        builds.run(tmp_path, text_field="body")
+    assert not (tmp_path / "out" / "manifest.json").exists()
