@@ -7,10 +7,9 @@ Runs nothing. The table is the `table.tsv` that `studies.run` wrote; the rates o
 targets are read from the .md beside it, where the study has some.
 """
 
-import os
-
 from absl import flags
 
+from common import files
 from common.errors import UserError
 from flags import app
 from studies.kinds import registry
@@ -28,10 +27,11 @@ def main() -> None:
     """
     places = dict.fromkeys(("out", "data", "text", "start"), "-")
     options = registry.load(study_file.path_of(FLAGS.study), places)
-    runner = registry.runner_of(FLAGS.output_dir, options, only_read=True)
+    folder = registry.local_folder(FLAGS.output_dir)
+    runner = registry.runner_of(folder, options, only_read=True)
     paths = []
     if isinstance(runner, Study):
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        files.make_directory(folder)
         paths = runner.draw(runner.read_rows(FLAGS.values))
     if not paths:
         raise UserError(f"--study={FLAGS.study} has no picture of its table")

@@ -64,7 +64,7 @@ def read_options(folder: str) -> Any:
 
 def main() -> None:
     """Runs what is missing and writes the report."""
-    folder = os.path.abspath(FLAGS.output_dir)
+    folder = registry.local_folder(FLAGS.output_dir)
     options = read_options(folder)
     places = {"data": FLAGS.data_dir} if FLAGS.data_dir else {}
     with known_jobs.opened(folder, FLAGS.known, FLAGS.table, places) as mine:

@@ -362,7 +362,7 @@ def main() -> None:
         raise UserError(
             "give --data_dir (a left-to-right model) or --text (an XLNet)"
         )
-    os.makedirs(FLAGS.output_dir, exist_ok=True)
+    files.make_directory(FLAGS.output_dir)
     draw = streams_of_text if FLAGS.data_dir else streams_of_xlnet
     for path in draw(FLAGS.output_dir):
         print(f"wrote {path}")

@@ -86,3 +86,9 @@ def test_the_command(tmp_path, study, said):
     assert said in done.stdout + done.stderr
     assert done.returncode == int("no" in said)
     assert (tmp_path / "curves.png").exists() == (study == "results")
+    done = commands.run(
+        *("-m", "studies.figure", f"--study={study}"),
+        "--output_dir=ram://figure",
+        f"--values={MEASURED / 'results_table.tsv'}",
+    )
+    assert "error: --output_dir=ram://figure: studies write on" in done.stderr
