@@ -50,7 +50,14 @@ def apply_recipe() -> list[str]:
 
 
 def from_flags() -> PretrainOptions:
-    """What is trained on which data; call `apply_recipe` before."""
+    """What is trained on which data; call `apply_recipe` before.
+
+    Raises UserError: a value is out of range, or `--follow` ignores a flag.
+    """
+    # Each new checkpoint is evaluated, whichever is the best.
+    follow = str(FLAGS.follow).lower()
+    followers = {("false",): ("checkpoint_choice",)}
+    flag_values.check_followed("follow", follow, followers)
     wanted = flag_values.changes(BuildOptions, *DATA_FLAGS)
     wanted |= {name: FLAGS[name].value for name in MORE_DATA_FLAGS}
     wanted["text_rule"] = text_flags.from_flags().rule

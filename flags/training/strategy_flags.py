@@ -48,7 +48,15 @@ def on_tpu() -> bool:
 
 
 def tpu_address() -> str | None:
-    """The TPU's name or address; None and "local" are this machine's."""
+    """The TPU's name or address; None and "local" are this machine's.
+
+    Raises UserError: both flags of it are given, and differ.
+    """
+    if FLAGS.tpu and FLAGS.master and FLAGS.tpu != FLAGS.master:
+        raise UserError(
+            f"--tpu={FLAGS.tpu} and --master={FLAGS.master} contradict each "
+            "other: give one of them"
+        )
     return FLAGS.tpu or FLAGS.master
 
 

@@ -115,6 +115,15 @@ def test_following_is_for_evaluation(parse):
 
 
 @pytest.mark.slow
+def test_a_job_that_is_followed_has_no_choice_of_weights(parse):
+    choice = "--checkpoint_choice=best"
+    parse("--mode=eval", choice)
+    pretrain_flags.from_flags()
+    parse("--mode=eval", choice, "--follow")
+    with pytest.raises(UserError, match="_choice is of --follow=false, found"):
+        pretrain_flags.from_flags()
+
+
 def test_an_unknown_flag_is_one_line():
     done = subprocess.run(
         [sys.executable, "run_pretrain.py", "--num_passes=20"],

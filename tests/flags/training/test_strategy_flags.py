@@ -11,6 +11,7 @@ from flags.training import common_flags, strategy_flags
     [
         (["--use_tpu", "--distribution_strategy=mirrored"], "contradict"),
         (["--use_bfloat16", "--precision=mixed_float16"], "contradict"),
+        (["--use_tpu", "--tpu=a", "--master=b"], "--master=b contradict"),
         (
             ["--num_virtual_replicas=2", "--distribution_strategy=one_device"],
             "num_virtual_replicas",
