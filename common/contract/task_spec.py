@@ -7,6 +7,7 @@ export and serving, so that a model directory can be used on its own.
 
 import dataclasses
 import os
+from typing import Any
 
 from common import files
 from common.errors import UserError
@@ -29,6 +30,13 @@ _TYPES = {
     "spiece_sha256": str,
     "head_options": dict,
     "data_options": dict,
+}
+# Of `data_options`, where the file has them.
+_DATA_TYPES = {
+    "layout": str,
+    "num_texts": int,
+    "null_score_diff_threshold": int | float | None,
+    "label_threshold": int | float | None,
 }
 
 
@@ -114,13 +122,10 @@ class TaskSpec:
                 f"{path}: wanted the fields {sorted(names)}, found "
                 f"{sorted(value)}"
             )
-        for name, kind in _TYPES.items():
-            field = value[name]
-            if not isinstance(field, kind) or isinstance(field, bool):
-                raise UserError(
-                    f"{path}: {name}: wanted {kind.__name__}, found "
-                    f"{type(field).__name__}"
-                )
+        _check_types(path, value, _TYPES)
+        data = value["data_options"]
+        there = {n: kind for n, kind in _DATA_TYPES.items() if n in data}
+        _check_types(f"{path}: data_options", data, there)
         if not all(isinstance(label, str) for label in value["labels"]):
             raise UserError(f"{path}: labels: wanted strings")
         if value["max_seq_length"] < 1:
@@ -128,3 +133,14 @@ class TaskSpec:
         text = TextSettings.from_dict(value["text"], path)
         labels = tuple(value["labels"])
         return cls(**(value | {"labels": labels, "text": text}))
+
+
+def _check_types(where: str, found: dict, kinds: dict[str, Any]) -> None:
+    """Raises UserError with the first value that is not of its kind."""
+    for name, kind in kinds.items():
+        field = found[name]
+        if not isinstance(field, kind) or isinstance(field, bool):
+            raise UserError(
+                f"{where}: {name}: wanted {getattr(kind, '__name__', kind)}, "
+                f"found {type(field).__name__}"
+            )

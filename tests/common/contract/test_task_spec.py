@@ -28,6 +28,10 @@ from common.vocabularies.text_settings import TextSettings
         {"spiece_sha256": None},
         {"head_options": []},
         {"data_options": "x"},
+        {"data_options": {"layout": 3}},
+        {"data_options": {"num_texts": "2"}},
+        {"data_options": {"label_threshold": "0.5"}},
+        {"data_options": {"null_score_diff_threshold": [0.5]}},
     ],
 )
 def test_wrong_types_are_one_line(tmp_path, change):
