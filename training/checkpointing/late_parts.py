@@ -18,6 +18,7 @@ _PARTS = ("step", "m", "v", "ema", *_LATE)
 _SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
 _LOSSES = "optimizer/trigger/losses/.ATTRIBUTES/VARIABLE_VALUE"
 _MORE = "the run continues, but not bit for bit as before"
+_NO_MORE = "no step is left to train"
 
 
 def saved_items(learner: Learner) -> dict[str, Any]:
@@ -118,7 +119,8 @@ class Late:
             notes.append(f"steps with an overflow are counted from step {step}")
         if "loss_scale" in late:
             notes.append(f"the loss scale begins at step {step}")
-        return [f"note: {note}: {_MORE}" for note in notes]
+        more = _MORE if step < self._train_steps else _NO_MORE
+        return [f"note: {note}: {more}" for note in notes]
 
     def _check_mean(self, step: int) -> None:
         """The mean of a checkpoint is over the updates that this run wants."""

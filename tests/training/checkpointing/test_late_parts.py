@@ -63,6 +63,14 @@ def _noted(lines, text):
     ]
 
 
+def test_what_begins_behind_the_last_step_continues_nothing(run):
+    optimizer = dataclasses.replace(OPTIMIZER, ema_decay=0.5)
+    result, lines = _train(run, optimizer=optimizer)
+    (note,) = _noted(lines, "averages of the weights begin at step 4")
+    assert note.endswith("begin at step 4: no step is left to train")
+    assert result.step == 4 and not _noted(lines, "the run continues")
+
+
 @pytest.mark.long
 def test_averages_that_are_added_begin_at_the_weights(run):
     before = _log(run)
