@@ -62,7 +62,19 @@ class _Kept:
         if files.exists(self._path):
             saved = files.read_json_object(self._path, "remove it")
             if saved.get("identity") == identity:
-                self._rows = saved["points"]
+                self._rows = saved.get("points")
+                self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Raises UserError: they are no points, as after a change by hand."""
+        rows, names = self._rows, {f.name for f in dataclasses.fields(Point)}
+        listed = rows.values() if isinstance(rows, dict) else [None]
+        for row in listed:
+            if not isinstance(row, dict) or set(row) != names:
+                raise UserError(
+                    f"{self._path}: wanted `points` with the fields "
+                    f"{sorted(names)}, found {str(row or rows)[:60]}; remove it"
+                )
 
     def once(self, name: str, work: Callable[[], Point]) -> Point:
         """The point of a name, evaluated where it is not there."""

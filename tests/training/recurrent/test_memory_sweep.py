@@ -165,6 +165,12 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     done = len(planted.done)
     assert memory_sweep.sweep(planted, options, 8) == points
     assert len(planted.done) - done == done - 4
+    for damaged in (3, {"trained": 3}, {"trained": {"x": 1}}):
+        text = json.dumps(about | {"points": damaged})
+        (tmp_path / "sweep.json").write_text(text)
+        with pytest.raises(UserError, match="json: wanted `points` with the"):
+            memory_sweep.sweep(planted, options, 8)
+    (tmp_path / "sweep.json").write_text(json.dumps(about | {"points": kept}))
     longest = dataclasses.replace(options, sweep_max=24)
     assert memory_sweep.sweep(planted, longest, 8)[-1].mem_len == 24
     assert any("24 (--sweep_max)" in line for line in planted.said)
