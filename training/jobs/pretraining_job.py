@@ -235,7 +235,8 @@ def _report(
     """The last lines: how far it came, and what to run next."""
     options, say = request.options, request.say
     if result.last:
-        say(loss_line(result.last, options.iterations, baselines))
+        steps = min(options.iterations, result.step)
+        say(loss_line(result.last, steps, baselines))
         if "unigram entropy" in baselines:
             say(_plateau_line(options, baselines["unigram entropy"]))
     if len(result.evaluations) > 1:

@@ -102,6 +102,23 @@ def test_a_training_that_is_stopped_ends_the_command(monkeypatch):
     assert stop.value.reason == "SIGTERM"
 
 
+def test_the_loss_is_of_no_more_steps_than_the_run_has(monkeypatch, tmp_path):
+    """`--iterations` may be far above the steps that there are."""
+    last = {"loss": 1.5}
+    done = TrainResult(4, True, None, last, [], "c-4", None, 1, True)
+    monkeypatch.setattr(pretraining_job, "run_training", lambda _: done)
+    said = []
+    for iterations in (1_000_000, 3):
+        options = RunOptions(model_dir=str(tmp_path), iterations=iterations)
+        request = types.SimpleNamespace(options=options, say=said.append)
+        pretraining_job.train(request, {"ln(vocabulary)": 2.0}, False)
+    assert said == [
+        f"training loss 1.5000 (last {steps} steps or fewer); "
+        "ln(vocabulary) 2.0000"
+        for steps in (4, 3)
+    ]
+
+
 def test_a_configuration_without_checkpoints_binds_nobody(tmp_path):
     """That of a run that died early; one that is followed has none yet."""
     options = RunOptions(model_dir=str(tmp_path))
