@@ -337,9 +337,11 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     os.makedirs(home, exist_ok=True)
     log = os.path.join(home, LOG)
     began, before, clock = time.time(), 0.0, time.monotonic()
-    if attempt:  # from its start to its last line
-        last = os.path.getmtime(log) if files.exists(log) else 0.0
-        before = attempt["before"] + max(0.0, last - attempt["began"])
+    if attempt:
+        before = attempt["before"]
+        if "error" not in attempt:  # killed: from its start to its last line
+            last = os.path.getmtime(log) if files.exists(log) else 0.0
+            before += max(0.0, last - attempt["began"])
     attempt = {"before": before, "began": began, "commands": commands}
     files.write_json(os.path.join(home, ATTEMPT), attempt)
     cpu: float | None = before
@@ -400,7 +402,9 @@ def _read(path: str, name: str) -> float:
 
 
 def _failed(home: str, attempt: dict, line: str) -> dict:
-    files.write_json(os.path.join(home, ATTEMPT), attempt | {"error": line})
+    spent = attempt["before"] + time.time() - attempt["began"]
+    attempt = attempt | {"before": spent, "error": line}
+    files.write_json(os.path.join(home, ATTEMPT), attempt)
     return {"error": line}
 
 

@@ -54,6 +54,23 @@ def test_who_is_killed_takes_the_command_along(tmp_path):
     assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
 
 
+def test_the_time_of_a_failure_does_not_grow_where_its_folder_is_copied(
+    tmp_path,
+):
+    """A copied log is as young as the copy."""
+    failing = "import pathlib; pathlib.Path('{}').read_text()".format(
+        tmp_path / "missing"
+    )
+    job = jobs.Job("j", (("-c", failing),))
+    assert "missing" in jobs.run_job(job, str(tmp_path))["error"]
+    later = time.time() + 5000.0
+    os.utime(tmp_path / "j" / jobs.LOG, (later, later))
+    (tmp_path / "missing").write_text("")
+    result = jobs.run_job(job, str(tmp_path))
+    assert 0.0 < result["seconds"] < 1000.0
+    assert 0.0 < result["cpu_seconds"] < 1000.0
+
+
 @pytest.mark.long
 def test_the_cpu_seconds_of_a_command():
     """Of it and of what it waited for; sleep is none."""
