@@ -125,7 +125,12 @@ def without_special(content: bytes) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def completed(path: str, content: bytes, config: Mapping[str, Any]) -> bytes:
+def completed(
+    path: str,
+    content: bytes,
+    config: Mapping[str, Any],
+    rows_there: int | None = None,
+) -> bytes:
     """A `tokenizer.json` with the tokens that its folder names besides.
 
     Those that are no pieces follow the last id, as in transformers. The content
@@ -134,6 +139,8 @@ def completed(path: str, content: bytes, config: Mapping[str, Any]) -> bytes:
     Args:
       path: the vocabulary file.
       config: what `of_folder` gave.
+      rows_there: of the model's embedding table; None = not known. What would
+        have none stays text: transformers fails at the first use of it.
 
     Raises:
       UserError: `added_tokens_decoder` is damaged.
@@ -146,7 +153,7 @@ def completed(path: str, content: bytes, config: Mapping[str, Any]) -> bytes:
     try:
         value = json.loads(content)
         rows = list(value.get("added_tokens") or ())
-        known = {row["content"] for row in rows}
+        known, there = {row["content"] for row in rows}, len(rows)
         missing = [text for text in named if text and text not in known]
         vocab = value["model"]["vocab"]
         if isinstance(vocab, list):
@@ -154,11 +161,12 @@ def completed(path: str, content: bytes, config: Mapping[str, Any]) -> bytes:
         following = max([len(vocab), *(row["id"] + 1 for row in rows)])
         for text in missing:
             number = vocab.get(text, following)
-            rows.append(_row(number, text, named[text]))
-            following += number == following
+            if rows_there is None or number < max(rows_there, len(vocab)):
+                rows.append(_row(number, text, named[text]))
+                following += number == following
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return content  # whoever reads it says what is wrong
-    if not missing:
+    if len(rows) == there:
         return content
     value["added_tokens"] = sorted(rows, key=lambda row: row["id"])
     return json.dumps(value, ensure_ascii=False).encode()

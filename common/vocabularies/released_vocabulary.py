@@ -42,13 +42,18 @@ def is_released(path: str) -> bool:
 
 
 def as_json(
-    path: str, content: bytes, config: Mapping, merges: bytes | None = None
+    path: str,
+    content: bytes,
+    config: Mapping,
+    merges: bytes | None = None,
+    rows_there: int | None = None,
 ) -> bytes:
     """The `tokenizer.json` that a file is or stands for.
 
     Args:
       path: names the file, and by its name the form.
       config: `added_tokens.of_folder` of the same folder, {} without one.
+      rows_there: see `added_tokens.completed`.
 
     Raises:
       UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
@@ -56,7 +61,7 @@ def as_json(
         of a class with other rules.
     """
     made = _made(path, content, config, merges)
-    made = added_tokens.completed(path, made, config)
+    made = added_tokens.completed(path, made, config, rows_there)
     if config.get("split_special_tokens") is True:
         return added_tokens.without_special(made)
     return made

@@ -42,6 +42,7 @@ HF_CONFIG = "tokenizer_config.json"
 SYMBOLS_NAME = "vocabulary.json"
 _NO_RULES = "PreTrainedTokenizerFast"  # the class that reads a file as it is
 _CLASS = "tokenizer_class"
+_MODEL = "config.json"
 # Of any file here; the largest known vocabularies have about 35 MiB.
 MAX_BYTES = 1 << 26
 
@@ -150,7 +151,12 @@ def read(path: str) -> Vocabulary:
         folder = os.path.dirname(path)
         config = added_tokens.of_folder(folder, rules_of(folder))
         merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
-        content = released_vocabulary.as_json(path, content, config, merges)
+        rows = (_json_object(os.path.join(folder, _MODEL)) or {}).get(
+            "vocab_size"
+        )
+        content = released_vocabulary.as_json(
+            path, content, config, merges, rows if type(rows) is int else None
+        )
         digest = hashlib.sha256(content).hexdigest()
         return Vocabulary(path, content, digest, None, "", config)
     settings_files = [
@@ -253,7 +259,7 @@ def rules_of(folder: str) -> dict:
     rules = {}
     if files.exists(path):
         rules = files.read_json_object(path, "copy the folder again")
-    beside = _json_object(os.path.join(folder, "config.json")) or {}
+    beside = _json_object(os.path.join(folder, _MODEL)) or {}
     kind = rules.get(_CLASS) or beside.get(_CLASS)
     return rules | {_CLASS: kind} if kind else rules
 

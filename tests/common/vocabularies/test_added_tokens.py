@@ -178,6 +178,19 @@ def test_a_token_that_a_folder_names_follows_the_pieces(
     assert added_tokens.completed("", b"[]", value) == b"[]"
 
 
+def test_a_token_without_a_row_of_the_model_stays_text(folder):
+    """Theirs reads such a folder, and fails where a text has the token."""
+    (folder / "added_tokens.json").unlink()
+    plain = vocabulary.read(str(folder / "vocab.txt"))
+    write(folder, "tokenizer_config.json", {"bos_token": "<s>"})
+    size = len(json.loads(plain.content)["model"]["vocab"])
+    for rows, found in ((size, False), (size + 1, True), ("many", True)):
+        write(folder, "config.json", {"vocab_size": rows})
+        read = vocabulary.read(str(folder / "vocab.txt"))
+        assert (b"<s>" in read.content) == found
+        assert (read.sha256 == plain.sha256) != found
+
+
 def test_the_older_file_counts_before_the_config(folder):
     """As in transformers; with a list of tokens in the config it is not read."""
     write(folder, "special_tokens_map.json", {"mask_token": "river"})
