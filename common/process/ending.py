@@ -7,7 +7,7 @@ signal ends the process where it stands: temporary files and folders stay.
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from common.process import hangup
 
@@ -54,13 +54,25 @@ def at_once() -> Iterator[None]:
     For a long call of a library that holds the interpreter: a handler would
     wait for its end.
     """
+    with handled(signal.SIG_DFL, (signal.SIGINT, *_SIGNALS)):
+        yield
+
+
+@contextlib.contextmanager
+def handled(
+    handler: Callable | signal.Handlers, numbers: Iterable[int]
+) -> Iterator[None]:
+    """In the block the handler has these signals; not those that are ignored.
+
+    Signals are ignored under `nohup`. Other threads than the first set none.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     old = {
-        number: signal.signal(number, signal.SIG_DFL)
-        for number in (signal.SIGINT, *_SIGNALS)
-        if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
+        number: signal.signal(number, handler)
+        for number in numbers
+        if signal.getsignal(number) != signal.SIG_IGN
     }
     try:
         yield

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from common.errors import UserError
-from common.process import hangup
+from common.process import ending, hangup
 
 # Only Linux has it. Looked up here: a child that was forked must not.
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
@@ -62,16 +62,10 @@ class Commands:
             yield
             return
         self._terminals = hangup.terminals()
-        old = {
-            number: signal.signal(number, self._stop)
-            for number in _STOPPING
-            if signal.getsignal(number) != signal.SIG_IGN  # as under nohup
-        }
         try:
-            yield
+            with ending.handled(self._stop, _STOPPING):
+                yield
         finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
             came, self._signal = self._signal, None
             self.stopped.clear()
         if came == signal.SIGINT:
