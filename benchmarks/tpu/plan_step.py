@@ -1,7 +1,7 @@
 """The real training steps as functions that `tpu_lowering` can lower.
 
 A step is what `training.step.train_step.Trainer` runs on one replica, here with the
-choices it makes on TPU: the radix shift, the recomputation behind a barrier.
+choices it makes on TPU: factored positions, the recomputation behind a barrier.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from benchmarks.tpu import lowering as tpu_lowering
 from common.contract import schema
 from data.finetuning.features import batches as finetune_batches
 from flags.plan_flags import PlanOptions
+from modeling.encoders.stack import RecurrentStack
 from training import strategy as strategy_lib
 from training.objectives.build import build_objective
 from training.optim.clipping import clip_factor
@@ -132,10 +133,10 @@ def prepare(options: PlanOptions) -> PlannedStep:
         LM_OPTIMIZER if head == "language_model" else OPTIMIZER,
         options.train_steps,
     )
-    learner.model.encoder.query_shift = "radix"
-    learner.model.encoder.recompute = (
-        "layer_barrier" if options.recompute_layers else "order"
-    )
+    encoder = learner.model.encoder
+    if isinstance(encoder, RecurrentStack):
+        encoder.query_shift = encoder.tpu_shift
+    encoder.recompute = "layer_barrier" if options.recompute_layers else "order"
     trainer = Trainer(learner, None)
     count = sum(int(np.prod(v.shape)) for v in learner.optimizer.trained)
     return PlannedStep(learner, trainer, batch_specs(options), 4 * count)

@@ -45,8 +45,8 @@ class Streams:
 
     content: Stream = ALL  # h, which is also what both attend to
     query: Stream | None = None  # g, or None without one
-    # how position scores are aligned with keys, "gather" (CPU, GPU) or "radix"
-    # (TPU), see `modeling.attention.positions`
+    # how position scores are aligned with keys, "gather" (CPU, GPU), "radix" or
+    # "factored" (TPU), see `modeling.attention.positions`
     shift: str = "gather"
 
 

@@ -76,22 +76,28 @@ class Attention(saving.Layer):
         Args:
           pieces: [B, M, D] of the memory, if any, and [B, T, D].
           query_len: T.
-          shared: tensors that all layers share: the position table [S, R, D],
-            then the model's biases, if it has any.
+          shared: tensors that all layers share: the position table [S, R, D]
+            (or factors [S, K, D]), then the model's biases, if it has any.
           shift: see `Streams`.
         """
         raise NotImplementedError
 
-    def queries(self, q: tf.Tensor, keys, stream: Stream):
+    def queries(
+        self,
+        q: tf.Tensor,
+        keys,
+        stream: Stream,
+        context: LayerContext = INFERENCE,
+    ):
         """[B, Q, N, H] as `attend` takes them; of content alone unless said."""
-        del keys, stream
+        del keys, stream, context
         return tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
 
     def call(self, x, keys, stream=ALL, context=INFERENCE):
         """[B, Q, D], rows of one stream -> [B, Q, D], attending to `keys`."""
         q = context.matmul.project(x, self.kernels["q"])  # [B, Q, N, H]
         vector = keys.attend(
-            self.queries(q, keys, stream),
+            self.queries(q, keys, stream, context),
             stream,
             context.site_seed(context.sites.probabilities),
             self.dropatt,

@@ -5,6 +5,7 @@ G places after it, C = P + G, N heads, H head size.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,8 @@ def written(cache: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
 @dataclasses.dataclass(frozen=True)
 class CachedKeys:
     """A prompt that all samples share, and a cache of their own."""
+
+    method: ClassVar[str] = "gather"  # positions by table, see `relative.Keys`
 
     # keys and values [N, 1, P, H]; its table r [N, 1, C + 1, H] holds the
     # distances C..0

@@ -136,22 +136,25 @@ def _by_rows(queries, keys, stream, seed, rate):
 def _keys_of_blocks(keys, count) -> list[Keys]:
     """The keys of `count` blocks of rows, each with its positions."""
     rows, keys_by_block = keys.query_len // count, []
-    if not is_causal(keys.query_len, keys.key_len, sizes(keys.r)[2]):
+    factored = keys.method == "factored"
+    if not factored and not is_causal(
+        keys.query_len, keys.key_len, sizes(keys.r)[2]
+    ):
         for i in range(count):
             first = keys.query_len - (i + 1) * rows  # column of R
             r = keys.r[:, :, first : first + rows + keys.key_len]
             keys_by_block.append(dataclasses.replace(keys, r=r, query_len=rows))
         return keys_by_block
-    # Of the keys a prefix; of the table, whose columns are the distances
-    # K, .., 0, as long a suffix.
+    # Of the keys and their factors a prefix; of the table, whose columns are
+    # the distances K, .., 0, as long a suffix.
     ends = [keys.key_len - i * rows for i in reversed(range(count))]
     before = tuple((0, end) for end in ends)
     nearest = tuple((keys.key_len - end, keys.key_len + 1) for end in ends)
-    parts = (
-        _parts(keys.k, before),
-        _parts(keys.v, before),
-        _parts(keys.r, nearest),
-    )
+    if factored:
+        tables = [keys.r[:, :end] for end in ends]
+    else:
+        tables = _parts(keys.r, nearest)
+    parts = _parts(keys.k, before), _parts(keys.v, before), tables
     for end, k, v, r in zip(ends, *parts, strict=True):
         keys_by_block.append(
             dataclasses.replace(
@@ -198,15 +201,15 @@ def _part_of(x, number, count, key_len):
     return x[:, number * rows : (number + 1) * rows]
 
 
-def chunks_for(shape: tuple, for_tpu: bool, training: bool) -> Chunks:
+def chunks_for(shape: tuple, method: str, training: bool) -> Chunks:
     """The chunks that are worth while, of N, B, T, K, R.
 
     For training gradients of blocks of rows have to be summed, which only pays
-    where blocks have fewer keys.
+    where blocks have fewer keys. `method`: see `Streams.shift`.
     """
     n_head, batch, query_len, key_len, count = shape
-    blocks = row_blocks(query_len, key_len, count, for_tpu)
-    if for_tpu or not training:
+    blocks = row_blocks(query_len, key_len, count, method)
+    if method != "gather" or not training:
         return Chunks(blocks=blocks)
     groups = head_groups(n_head, batch, query_len, count)
     if not is_causal(query_len, key_len, count):
@@ -240,21 +243,22 @@ def head_groups(n_head, batch, query_len, count) -> int:
     return 1
 
 
-def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
+def row_blocks(query_len, key_len, count, method="gather") -> int:
     """How many blocks of rows are worth while; 1 for unknown sizes.
 
-    On TPU two where there are as many keys as rows, without memory: of the two
-    sides of a matmul its compiler makes the longer one the lanes, but of a
-    square one the rows, and then every shift moves the rows of all lanes. A
-    fine-tuning step was estimated at twice the time.
+    On TPU two left to right. With "radix" two, too, where there are as many
+    keys as rows, without memory: of the two sides of a matmul its compiler
+    makes the longer one the lanes, but of a square one the rows, and then every
+    shift moves the rows of all lanes. A fine-tuning step was estimated at twice
+    the time.
     """
     shape = (query_len, key_len, count)
     if not all(isinstance(s, int) for s in shape):
         return 1
-    if for_tpu:
+    if method != "gather":
         whole_tiles = query_len % (2 * positions.TILE_ROWS) == 0
-        fewer = query_len == key_len or is_causal(*shape)
-        return 2 if fewer and whole_tiles else 1
+        square = method == "radix" and query_len == key_len
+        return 2 if whole_tiles and (square or is_causal(*shape)) else 1
     blocks = MAX_BLOCKS
     while blocks > 1 and (
         query_len % blocks or query_len // blocks < MIN_BLOCK_ROWS

@@ -65,7 +65,7 @@ class ShawAttention(RelativeAttention):
         r = self.distance_keys(tf.range(key_len, -1, -1), k.dtype)
         chunks = chunks_for(
             (self.n_head, batch, query_len, key_len, key_len + 1),
-            shift == "radix",
+            shift,
             context.training,
         )
         return ChunkedKeys(
@@ -85,7 +85,7 @@ class ShawAttention(RelativeAttention):
         rows = tf.cast(tf.gather(rows, index), dtype)
         return tf.transpose(rows, [1, 0, 2])
 
-    def queries(self, q, keys, stream) -> Queries:
+    def queries(self, q, keys, stream, context=INFERENCE) -> Queries:
         """See `Attention`: no segments; v is zero."""
         none = tf.zeros([self.n_head, self.d_head], q.dtype)
         u = self.r_w_bias if self.released else none

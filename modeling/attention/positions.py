@@ -1,8 +1,18 @@
-"""Relative positions: the sinusoid table and the relative shift.
+"""Relative positions: the sinusoid table, the relative shift, the factors.
 
-Letters: T queries, M memory, K = M + T keys, R relative positions, D model.
+Letters: B batch, T queries, Q query rows, M memory, K = M + T keys, R relative
+positions, S directions, N heads, D model.
 Column c of the table is the distance K - c, so query i and key j (distance
 M + i - j) meet in column c = j + T - i. Transformer-XL, appendix B.
+
+Without the shift, since the sines of a difference are products (Funnel-
+Transformer, appendix A.2, has the form for TPU):
+
+  a sin(i - j) + b cos(i - j)
+    = (a sin i + b cos i) cos j + (b sin i - a cos i) sin j
+
+`turned` makes the two brackets of a query row, `key_factors` what they are
+multiplied with; the distances have to be unclipped.
 """
 
 import dataclasses
@@ -51,10 +61,53 @@ def sinusoid_table(
         distances = distances[tf.newaxis]  # [1, R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
+    angles = _angles(distances, d_model)  # [S, R, D/2]
+    return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
+
+
+def key_factors(
+    key_len: int | tf.Tensor, d_model: int, bi_data: bool = False
+) -> tf.Tensor:
+    """What `turned` rows are multiplied with, for the keys 0..K-1.
+
+    float32 [S, K, D] under any policy, S = 2 with `bi_data` else 1: D/2
+    cosines, then D/2 sines. Both directions have the same numbers; dropout
+    makes them differ.
+    """
+    angles = _angles(tf.range(key_len), d_model)  # [K, D/2]
+    factors = tf.concat([tf.cos(angles), tf.sin(angles)], -1)  # [K, D]
+    return tf.tile(factors[tf.newaxis], [2 if bi_data else 1, 1, 1])
+
+
+def turned(
+    a: tf.Tensor, b: tf.Tensor, places: tf.Tensor, directions: int = 1
+) -> tf.Tensor:
+    """Query rows [N, B, Q, D] whose products with `key_factors` are scores.
+
+    The numbers are those of the sinusoid table times (a, b), by key.
+
+    Args:
+      a: [N, B, Q, D/2], what the sines of the distances are weighted with.
+      b: the same of the cosines.
+      places: int [B or 1, Q], i of each row, counted as the keys are (M + its
+        place in the segment).
+      directions: S; of two the second half of the batch has the sign of its
+        distances flipped.
+    """
+    angles = _angles(places, 2 * a.shape[-1])  # [B or 1, Q, D/2]
+    sine, cosine = (tf.cast(f(angles), a.dtype) for f in (tf.sin, tf.cos))
+    if directions == 2:
+        half = sizes(a)[1] // 2
+        sign = tf.concat([tf.ones([half]), -tf.ones([half])], 0)  # [B]
+        a *= tf.cast(sign, a.dtype)[:, tf.newaxis, tf.newaxis]
+    return tf.concat([a * sine + b * cosine, b * sine - a * cosine], -1)
+
+
+def _angles(places, d_model):
+    """Of each number, by the D/2 frequencies: float32 [..., D/2]."""
     exponents = tf.range(0, d_model, 2, dtype=tf.float32) / d_model
     frequencies = 1.0 / tf.pow(10000.0, exponents)  # [D/2]
-    angles = distances[..., tf.newaxis] * frequencies  # [S, R, D/2]
-    return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
+    return tf.cast(places, tf.float32)[..., tf.newaxis] * frequencies
 
 
 def shift_all(

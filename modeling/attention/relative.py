@@ -34,10 +34,11 @@ class Keys:
 
     k: tf.Tensor  # [N, B, K, H]
     v: tf.Tensor  # [N, B, K, H]
-    r: tf.Tensor  # [N, S, R, H], projected position table
+    # [N, S, R, H], projected position table; "factored": [S, K, D], a constant
+    r: tf.Tensor
     query_len: int  # T
     key_len: int  # K
-    method: str = "gather"  # how position scores are shifted, see `positions`
+    method: str = "gather"  # how position scores are aligned, see `Streams`
     # (u, v, s), each [N, H]; (u, v) without segments
     biases: tuple[tf.Tensor, ...] = ()
 
@@ -62,7 +63,8 @@ class Queries:
     """Queries with their biases, scaled by 1 / sqrt(H)."""
 
     content: tf.Tensor  # [N, B, Q, H], q + u
-    position: tf.Tensor  # [N, B, Q, H], q + v
+    # [N, B, Q, H], q + v; "factored": [N, B, Q, D], `positions.turned`
+    position: tf.Tensor
     # [N, B, Q, 1], what is added where segments differ, or None
     segment: tf.Tensor | None
 
@@ -123,10 +125,10 @@ def attend(
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
         own = Queries(content_q, position_q, segment[0] if segment else None)
-        scores, undo = masked_scores(
+        scores, position_gradients = masked_scores(
             own, dataclasses.replace(keys, k=k, r=r), stream
         )  # [N, B, Q, K]
-        if keys.method == "radix":
+        if keys.method != "gather":
             p, sums = undivided_probabilities(scores, v.dtype)
         else:
             p, sums = probabilities(scores, v.dtype), None  # [N, B, Q, K]
@@ -136,9 +138,7 @@ def attend(
         def gradient(d_out):
             d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate, sums)
             d_content = tf.matmul(d_scores, k)  # [N, B, Q, H]
-            d_position, d_r = _position_gradients(
-                undo(d_scores), position_q, r
-            )  # [N, B, Q, H], [N, S, R, H]
+            d_position, d_r = position_gradients(d_scores)
             d_k = tf.matmul(d_scores, content_q, transpose_a=True)
             gradients = [d_content, d_position, d_k, d_v, d_r]
             if segment:
@@ -168,20 +168,13 @@ def value_gradients(p, v, out, d_out, seed, rate, sums=None):
 
 
 def masked_scores(queries: Queries, keys: Keys, stream: Stream):
-    """float32 [N, B, Q, K], and what takes their gradient to [N, B, Q, R]."""
+    """float32 [N, B, Q, K], and the gradients of `position` and r of theirs."""
     content = tf.matmul(queries.content, keys.k, transpose_b=True)
-    position = position_scores(queries.position, keys.r)  # [N, B, Q, R]
-    rows = stream.positions
-    if rows is not None or keys.method == "radix":
-        key_len = None
-        position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
+    key_len = None
+    if keys.method == "factored":
+        position, gradients = _factored_scores(queries.position, keys.r)
     else:
-        # The shift of all rows is part of the fused sum of scores.
-        key_len, count = keys.key_len, sizes(keys.r)[2]
-
-        def undo(d_scores):
-            return _unshift(d_scores, count)
-
+        position, key_len, gradients = _shifted_scores(queries, keys, stream)
     scores = combine(
         content,
         position,
@@ -191,7 +184,47 @@ def masked_scores(queries: Queries, keys: Keys, stream: Stream):
         key_len=key_len,
     )
     # Fused kernels tell no shape; the rank is for the cost estimates.
-    return tf.ensure_shape(scores, [None] * 4), undo
+    return tf.ensure_shape(scores, [None] * 4), gradients
+
+
+def _shifted_scores(queries, keys, stream):
+    """Position scores by the table, how they lie, and their gradients.
+
+    [N, B, Q, K] by key and None, or [N, B, T, R] by table column and K.
+    """
+    position = position_scores(queries.position, keys.r)  # [N, B, Q, R]
+    rows, key_len, count = stream.positions, keys.key_len, sizes(keys.r)[2]
+    if rows is not None or keys.method == "radix":
+        key_len = None
+        position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
+    else:
+        # The shift of all rows is part of the fused sum of scores.
+        def undo(d_scores):
+            return _unshift(d_scores, count)
+
+    def gradients(d_scores):
+        return _position_gradients(undo(d_scores), queries.position, keys.r)
+
+    return position, key_len, gradients
+
+
+def _factored_scores(q, factors):
+    """[N, B, Q, K] of turned rows [N, B, Q, D] and factors [S, K, D].
+
+    And their gradients. The factors have none: they are constants.
+    """
+    directions = sizes(factors)[0]
+
+    def product(equation, x):
+        n, batch, length, width = sizes(x)
+        x = tf.reshape(x, [n, directions, -1, width])  # [N, S, B/S*Q, .]
+        y = tf.einsum(equation, x, factors)
+        return tf.reshape(y, [n, batch, length, sizes(y)[-1]])
+
+    def gradients(d_scores):
+        return product("nsqk,skd->nsqd", d_scores), None
+
+    return product("nsqd,skd->nsqk", q), gradients
 
 
 def probabilities(scores: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

@@ -4,8 +4,11 @@ Letters: B batch, T segment length, Q query rows (T, or P in the query stream),
 K keys, R relative positions, S directions, N heads, H head size.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
+from modeling.attention import positions
 from modeling.attention.base import Attention
 from modeling.attention.cached import CachedKeys
 from modeling.attention.chunked import ChunkedKeys, chunks_for
@@ -22,16 +25,23 @@ class RelativeAttention(Attention):
         else they come with `shared`, after the position table.
       segments: there are segments to tell apart; else the layer has neither
         s nor `seg_embed`.
+      attn_type: "bi", or "uni" where no key lies ahead.
     """
 
     projections = "qkvor"
 
     def __init__(
-        self, *sizes, untie_r: bool = True, segments: bool = True, **kwargs
+        self,
+        *sizes,
+        untie_r: bool = True,
+        segments: bool = True,
+        attn_type: str = "bi",
+        **kwargs,
     ):
         super().__init__(*sizes, **kwargs)
         self.untie_r = untie_r
         self.segments = segments
+        self.attn_type = attn_type
 
     @property
     def bias_names(self) -> tuple[str, ...]:
@@ -54,15 +64,20 @@ class RelativeAttention(Attention):
         # A constant: without this it would get a gradient.
         table = tf.cast(tf.stop_gradient(table), pieces[-1].dtype)
         k, v = context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
-        (r,) = context.matmul.heads(
-            [table], [self.kernels["r"]]
-        )  # [N, S, R, H]
         if self.untie_r:
             biases = [getattr(self, name) for name in self.bias_names]
         _, batch, key_len, _ = sizes(k)
+        if shift == "factored":
+            r = table  # [S, K, D]; the kernel meets the queries
+            count = positions.num_positions(query_len, key_len, self.attn_type)
+        else:
+            (r,) = context.matmul.heads(
+                [table], [self.kernels["r"]]
+            )  # [N, S, R, H]
+            count = sizes(table)[1]
         chunks = chunks_for(
-            (self.n_head, batch, query_len, key_len, sizes(table)[1]),
-            shift == "radix",
+            (self.n_head, batch, query_len, key_len, count),
+            shift,
             context.training,
         )
         return ChunkedKeys(
@@ -80,10 +95,25 @@ class RelativeAttention(Attention):
         new = context.matmul.heads([x], [self.kernels[n] for n in "kv"])
         return CachedKeys(keys, cache, slot).write(tf.stack(new))
 
-    def queries(self, q, keys, stream) -> Queries:
-        """See `Attention`: with u, v and s, the last for unlike segments."""
+    def queries(self, q, keys, stream, context=INFERENCE) -> Queries:
+        """See `Attention`: with u, v and s, the last for unlike segments.
+
+        (q + v) W^T R = (q + v) (W R)^T: where positions are factored the
+        kernel W of the positions is applied here.
+        """
         seg_embed = self.seg_embed if stream.segments is not None else None
-        return make_queries(q, keys.biases, seg_embed)
+        queries = make_queries(q, keys.biases, seg_embed)
+        if keys.method != "factored":
+            return queries
+        places = stream.positions
+        if places is None:
+            places = tf.range(keys.query_len)[tf.newaxis]  # [1, T]
+        rows = positions.turned(
+            *context.matmul.by_head(queries.position, self.kernels["r"]),
+            places + (keys.key_len - keys.query_len),
+            sizes(keys.r)[0],
+        )
+        return dataclasses.replace(queries, position=rows)  # [N, B, Q, D]
 
     def own_variable_paths(self):
         names = [*self.bias_names] if self.untie_r else []

@@ -8,6 +8,7 @@ scores are made by distance, 0..M, and taken in the order of the slots.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -42,6 +43,8 @@ class Place:
 @dataclasses.dataclass(frozen=True)
 class RingKeys:
     """Keys and values of one layer for one new token."""
+
+    method: ClassVar[str] = "gather"  # positions by table, see `relative.Keys`
 
     cache: tf.Tensor  # [2, N, B, M, H], keys and values of the slots
     new: tf.Tensor  # [2, N, B, 1, H], those of the token itself

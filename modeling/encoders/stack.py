@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow as tf
 
 from modeling.attention import memory as memory_lib
+from modeling.attention import positions
 from modeling.encoders.base import Encoder
 from modeling.encoders.contract import EncoderConfig
 from modeling.ops import dropout, initializers, saving
@@ -21,6 +22,8 @@ from modeling.ops.context import LayerContext
 from modeling.ops.matmul import Matmul
 from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
 from modeling.ops.tpu_matmul import TpuMatmul
+
+SHIFTS = ("auto", "gather", "radix", "factored")  # see `RecurrentStack`
 
 # `(streams, shared, context) -> streams`, see `Stack.run`.
 AppliedLayer = Callable[[tuple, tuple, LayerContext], tuple]
@@ -164,7 +167,8 @@ class RecurrentStack(Stack):
 
     Args:
       query_shift: how position scores are aligned with keys: "gather" (CPU,
-        GPU), "radix" (TPU) or "auto" (by the strategy in scope).
+        GPU), "factored" (TPU), "radix" (TPU, where positions have no factors)
+        or "auto" (by the strategy in scope).
 
     Attributes:
       bias_names: variables [N, H] that layers without their own read.
@@ -181,7 +185,12 @@ class RecurrentStack(Stack):
         **kwargs,
     ):
         super().__init__(config, recompute, **kwargs)
-        check_choice("query_shift", query_shift, ("auto", "gather", "radix"))
+        check_choice("query_shift", query_shift, SHIFTS)
+        if query_shift == "factored" and not self.has_factors:
+            raise ValueError(
+                '`query_shift` "factored" needs sinusoids of unclipped '
+                'distances (`clamp_len` -1): take "radix"'
+            )
         self.query_shift = query_shift
 
     @property
@@ -218,7 +227,36 @@ class RecurrentStack(Stack):
         if self.query_shift != "auto":
             return self.query_shift
         strategy = tf.distribute.get_strategy()
-        return "radix" if "TPU" in type(strategy).__name__ else "gather"
+        return self.tpu_shift if "TPU" in type(strategy).__name__ else "gather"
+
+    @property
+    def tpu_shift(self) -> str:
+        """What "auto" is under a TPU strategy."""
+        return "factored" if self.has_factors else "radix"
+
+    @property
+    def has_factors(self) -> bool:
+        """Whether positions are sinusoids of unclipped distances."""
+        return self.config.clamp_len <= 0
+
+    def position_table(
+        self, query_len: int, key_len: int, attn_type: str, bi_data=False
+    ) -> tf.Tensor:
+        """What all layers read of positions, float32.
+
+        The sinusoid table [S, R, D], or its key factors [S, K, D].
+        """
+        config = self.config
+        if self.shift_method() == "factored":
+            return positions.key_factors(key_len, config.d_model, bi_data)
+        return positions.sinusoid_table(
+            query_len,
+            key_len,
+            config.d_model,
+            attn_type,
+            config.clamp_len,
+            bi_data,
+        )
 
     def memory_of_layers(
         self, memory: Sequence[tf.Tensor] | None

@@ -51,6 +51,11 @@ class Matmul:
             pieces, [self.flat(kernel, pieces[0].dtype) for kernel in kernels]
         )
 
+    def by_head(self, x: tf.Tensor, kernel: Kernel) -> list[tf.Tensor]:
+        """einsum("nbqh,dnh->nbqd"), D in two halves [N, B, Q, D/2]."""
+        kernel = tf.cast(tf.convert_to_tensor(kernel), x.dtype)
+        return tf.split(tf.einsum("nbqh,dnh->nbqd", x, kernel), 2, -1)
+
     def project_recomputed(
         self, function: Callable, tensors: list, kernel: Kernel, **static
     ) -> tf.Tensor:

@@ -51,6 +51,27 @@ class TpuMatmul(Matmul):
         products = [self.project(x, kernel) for kernel in kernels]
         return [tf.transpose(p, [2, 0, 1, 3]) for p in products]
 
+    def by_head(self, x: tf.Tensor, kernel: tf.Variable) -> list[tf.Tensor]:
+        """See `Matmul`; gradients of the halves are never joined."""
+        value, cast = self._read(kernel, x.dtype)
+
+        @tf.custom_gradient
+        def run(x, value, cast):
+            def gradient(*dy):
+                late = self._cast_after(kernel, value, dy[0], x.dtype)
+                pairs = zip(dy, tf.split(late, 2, 0), strict=True)
+                dx = tf.add_n(
+                    [_dot(d, w, [3], [0], [0], [1]) for d, w in pairs]
+                )
+                parts = [_dot(d, x, [1, 2], [1, 2], [0], [0]) for d in dy]
+                d_kernel = tf.transpose(tf.concat(parts, 1), [1, 0, 2])
+                return dx, tf.cast(d_kernel, value.dtype), None
+
+            halves = tf.split(cast, 2, 0)  # [D/2, N, H] each
+            return [_dot(x, w, [3], [2], [0], [1]) for w in halves], gradient
+
+        return run(x, value, cast)
+
     def project_recomputed(
         self, function, tensors, kernel, **static
     ) -> tf.Tensor:
@@ -106,10 +127,13 @@ def _contract(x, kernel, axes, is_merge):
     )
 
 
-def _dot(a, b, axes_a, axes_b):
-    """The axes of a that are left, then those of b."""
+def _dot(a, b, axes_a, axes_b, batch_a=(), batch_b=()):
+    """The batch axes, the axes of a that are left, then those of b."""
     numbers = xla_data_pb2.DotDimensionNumbers(
-        lhs_contracting_dimensions=axes_a, rhs_contracting_dimensions=axes_b
+        lhs_contracting_dimensions=axes_a,
+        rhs_contracting_dimensions=axes_b,
+        lhs_batch_dimensions=batch_a,
+        rhs_batch_dimensions=batch_b,
     )
     return xla.dot_general(a, b, numbers)
 

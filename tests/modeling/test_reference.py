@@ -60,7 +60,10 @@ def cases(draw):
             batch["memory_length"] = rng.integers(0, m + 1, b)
     if draw(st.booleans()):
         batch["target_positions"] = rng.integers(0, t, (b, p)).astype(np.int32)
-    shift = draw(st.sampled_from(["gather", "radix"]))
+    shifts = ["gather", "radix"]
+    if config.clamp_len <= 0:
+        shifts.append("factored")
+    shift = draw(st.sampled_from(shifts))
     return config, batch, shift, rng
 
 

@@ -62,6 +62,10 @@ class TransformerXLModel(RecurrentStack):
         self.build_variables()
 
     @property
+    def has_factors(self) -> bool:
+        return self.config.encoding == "relative" and super().has_factors
+
+    @property
     def shares_biases(self) -> bool:
         return not self.config.untie_r and self.config.encoding == "relative"
 
@@ -95,7 +99,7 @@ class TransformerXLModel(RecurrentStack):
         h = dropout.dropout(h, config.dropout, outer, dropout.EMBEDDING, texts)
         shared = ()
         if config.encoding == "relative":
-            table = self._table(query_len, memory_len, outer)  # [1, K + 1, D]
+            table = self._table(query_len, memory_len, outer)
             shared = (table, *self.shared_biases())
         content = masks.attention_masks(
             query_len,
@@ -152,7 +156,8 @@ class TransformerXLModel(RecurrentStack):
     def _table(self, query_len, memory_len, seed):
         """The position table, dropped as the other inputs of layers are."""
         config = self.config
-        table = self._sinusoid(query_len, memory_len)
+        key_len = memory_len + query_len
+        table = self.position_table(query_len, key_len, "uni")
         texts = 1 if config.variational_dropout else None
         return dropout.dropout(
             table, config.dropout, seed, dropout.POSITIONS, texts

@@ -112,7 +112,11 @@ def _attention(config: TransformerXLConfig) -> tuple[type, dict]:
     if config.bound_to_segment:
         return ContentAttention, {}
     if config.encoding == "relative":
-        return RelativeAttention, {"untie_r": config.untie_r, "segments": False}
+        return RelativeAttention, {
+            "untie_r": config.untie_r,
+            "segments": False,
+            "attn_type": "uni",
+        }
     return ShawAttention, {
         "rows": config.max_positions,
         "clamp_len": config.clamp_len,

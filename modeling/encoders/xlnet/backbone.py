@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from modeling.attention import masks, memory, positions
+from modeling.attention import masks, memory
 from modeling.attention.attend import Stream, Streams
 from modeling.encoders.base import EncoderOutput
 from modeling.encoders.stack import RecurrentStack, check_choice
@@ -27,8 +27,7 @@ class XLNetModel(RecurrentStack):
         instead of keeping its activations; "layer_barrier" is the form that
         the TPU compiler does not undo, and "order" keeps all but finishes the
         gradients of layers one by one (compiled functions only).
-      query_shift: how P query rows find their positions: "gather" (CPU, GPU),
-        "radix" (TPU) or "auto" (by the strategy in scope).
+      query_shift: how position scores are aligned, see `RecurrentStack`.
       blind_rows: a query row that sees no key gets "zero" from attention, or
         with "original" the mean over all keys, hidden ones included, as in
         the original.
@@ -190,14 +189,15 @@ class XLNetModel(RecurrentStack):
         return None
 
     def _positions(self, inputs, bi_data, seed):
-        """[S, R, D], projected by each layer once per direction."""
+        """[S, R, D], projected by each layer once per direction.
+
+        Or key factors [S, K, D]: dropout then falls on places, not on distances.
+        """
         config = self.config
-        table = positions.sinusoid_table(
+        table = self.position_table(
             inputs.query_len,
             inputs.memory_len + inputs.query_len,
-            config.d_model,
             config.attn_type,
-            config.clamp_len,
             bi_data,
         )
         return dropout.dropout(table, config.dropout, seed, dropout.POSITIONS)

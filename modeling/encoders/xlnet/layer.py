@@ -19,6 +19,7 @@ def _relative(config: XLNetConfig, **kwargs) -> Attention:
         config.dropatt,
         initializers.from_config(config),
         untie_r=config.untie_r,
+        attn_type=config.attn_type,
         **kwargs,
     )
 

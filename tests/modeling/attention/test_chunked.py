@@ -120,10 +120,12 @@ def test_left_to_right_blocks_leave_out_what_lies_ahead(chunks, graph):
 
 def test_only_left_to_right_rows_are_blocks_in_training():
     causal, both = (8, 2, 512, 1024, 1025), (8, 2, 512, 1024, 1536)
-    assert chunked.chunks_for(causal, False, True) == Chunks(2, 4)
-    assert chunked.chunks_for(both, False, True) == Chunks(2, 1)
-    assert chunked.chunks_for(both, False, False) == Chunks(1, 4)
-    assert chunked.chunks_for(causal, True, True) == Chunks(1, 2)
+    assert chunked.chunks_for(causal, "gather", True) == Chunks(2, 4)
+    assert chunked.chunks_for(both, "gather", True) == Chunks(2, 1)
+    assert chunked.chunks_for(both, "gather", False) == Chunks(1, 4)
+    for method in ("radix", "factored"):
+        assert chunked.chunks_for(causal, method, True) == Chunks(1, 2)
+        assert chunked.chunks_for(both, method, True) == Chunks(1, 1)
 
 
 @pytest.mark.parametrize("chunks", [Chunks(1, 2), Chunks(2, 1)])
@@ -239,14 +241,17 @@ def _users(op, graph):
         ((130, 130, 260), 1),
         ((512, 896, 897), 4),
         ((None, 896, 1408), 1),
-        ((512, 512, 1024, True), 2),
-        ((512, 896, 1408, True), 1),
-        ((48, 48, 96, True), 2),
-        ((40, 40, 80, True), 1),
-        ((512, 512, 513, True), 2),
-        ((512, 896, 897, True), 2),
+        ((512, 512, 1024, "radix"), 2),
+        ((512, 896, 1408, "radix"), 1),
+        ((48, 48, 96, "radix"), 2),
+        ((40, 40, 80, "radix"), 1),
+        ((512, 512, 513, "radix"), 2),
+        ((512, 512, 513, "factored"), 2),
+        ((512, 512, 1024, "factored"), 1),
+        ((40, 80, 81, "factored"), 1),
+        ((512, 896, 897, "radix"), 2),
         ((1, 896, 897), 1),
-        ((None, 512, 1024, True), 1),
+        ((None, 512, 1024, "radix"), 1),
     ],
 )
 def test_how_many_blocks_of_rows(sizes, wanted):

@@ -106,3 +106,29 @@ def test_shift_of_all_rows_by_tiles(query_len, memory_len, ahead):
         results.append((y, tape.gradient(y, x, upstream)))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_factors_give_the_scores_of_the_table(directions, chosen):
+    """By key, for all rows and for chosen ones; both signs of distances."""
+    n, b, t, m, d = 3, 4, 7, 5, 10
+    rng, key_len = np.random.default_rng(5), m + t
+    places = np.arange(t)[np.newaxis]
+    if chosen:
+        places = rng.integers(0, t, (b, 3))
+    q = rng.normal(size=(n, b, places.shape[1], d)).astype(np.float32)
+    factors = positions.key_factors(key_len, d, directions == 2).numpy()
+    assert factors.shape == (directions, key_len, d)
+    assert factors.dtype == np.float32
+    halves = (tf.constant(half) for half in np.split(q, 2, -1))
+    rows = positions.turned(*halves, tf.constant(m + places), directions)
+    found = np.einsum("nbqd,kd->nbqk", rows, factors[0])
+    np.testing.assert_array_equal(factors[0], factors[-1])
+    distances = (m + places)[..., np.newaxis] - np.arange(key_len)  # [., Q, K]
+    sign = np.repeat([1, -1][:directions], b // directions)
+    distances = sign[:, np.newaxis, np.newaxis] * distances  # [B, Q, K]
+    angles = distances[..., np.newaxis] / 10000 ** (np.arange(0, d, 2) / d)
+    table = np.concatenate([np.sin(angles), np.cos(angles)], -1)
+    expected = np.einsum("nbqd,bqkd->nbqk", q, table)
+    np.testing.assert_allclose(found, expected, atol=2e-5)

@@ -78,19 +78,24 @@ def divides_late(attend, tensors) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("chosen", [False, True])
-@pytest.mark.parametrize("method", ["gather", "radix"])
+@pytest.mark.parametrize("method", ["gather", "radix", "factored"])
 def test_attention_and_its_written_gradient(method, chosen, directions):
-    n, b, t, k, h = 3, 4, 5, 7, 2
+    n, b, t, k, h, d = 3, 4, 5, 7, 2, 6
     q = 4 if chosen else t
     r = k + t
+    factored = method == "factored"
     tensors = [
         random(n, b, q, h),
-        random(n, b, q, h),
+        random(n, b, q, d if factored else h),
         random(n, b, q, 1),
         random(n, b, k, h),
         random(n, b, k, h),
-        random(n, directions, r, h),
     ]
+    table = (
+        random(directions, k, d) if factored else random(n, directions, r, h)
+    )
+    if not factored:  # factors are constants
+        tensors.append(table)
     difference = tf.constant(RANDOM.integers(0, 2, [b, q, k]), tf.float32)
     mask = tf.constant(RANDOM.integers(0, 2, [b, q, k]) * -1e30, tf.float32)
     seed = tf.constant([11, 2])
@@ -101,7 +106,7 @@ def test_attention_and_its_written_gradient(method, chosen, directions):
     def keys_of(key, value, table):
         return relative.Keys(key, value, table, t, k, method)
 
-    def written(content, position, segment, key, value, table):
+    def written(content, position, segment, key, value, table=table):
         return relative.attend(
             relative.Queries(content, position, segment),
             keys_of(key, value, table),
@@ -110,18 +115,20 @@ def test_attention_and_its_written_gradient(method, chosen, directions):
             0.2,
         )
 
-    def automatic(content, position, segment, key, value, table):
+    def automatic(content, position, segment, key, value, table=table):
         scores = tf.matmul(content, key, transpose_b=True)
-        flat = tf.reshape(position, [n, directions, -1, h])
+        flat = tf.reshape(position, [n, directions, -1, position.shape[-1]])
         moved = tf.matmul(flat, table, transpose_b=True)
-        moved = tf.reshape(moved, [n, b, q, r])
-        scores += keys_of(key, value, table).shift(moved, rows)
+        moved = tf.reshape(moved, [n, b, q, -1])
+        if not factored:
+            moved = keys_of(key, value, table).shift(moved, rows)
+        scores += moved
         p = tf.nn.softmax(scores + segment * difference + mask)
         return tf.matmul(dropout.masked(p, seed, 0.2), value)
 
     upstream = random(n, b, q, h)
     check_same(written, tensors, upstream)
-    assert (method == "radix") == divides_late(written, tensors)
+    assert (method != "gather") == divides_late(written, tensors)
     for a, b_ in zip(
         tf.nest.flatten(value_and_gradients(written, tensors, upstream)),
         tf.nest.flatten(value_and_gradients(automatic, tensors, upstream)),

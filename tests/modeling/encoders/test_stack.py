@@ -106,9 +106,28 @@ def test_memory_is_one_per_layer():
     assert bare.new_memory(inputs, [None] * 3) is None
 
 
+def test_positions_are_factored_on_tpu_unless_distances_are_clipped(
+    monkeypatch,
+):
+    class TPUStrategy:
+        pass
+
+    monkeypatch.setattr(tf.distribute, "get_strategy", TPUStrategy)
+    clipped = CONFIG.replace(clamp_len=3)
+    assert ToyWithMemory(CONFIG).shift_method() == "factored"
+    assert ToyWithMemory(clipped).shift_method() == "radix"
+    assert ToyWithMemory(CONFIG, query_shift="gather").shift_method() == (
+        "gather"
+    )
+    with pytest.raises(ValueError, match="needs sinusoids of unclipped"):
+        ToyWithMemory(clipped, query_shift="factored")
+
+
 def test_choices_are_listed():
     assert ToyWithMemory(CONFIG).shift_method() == "gather"
-    assert ToyWithMemory(CONFIG, query_shift="radix").shift_method() == "radix"
+    for shift in ("radix", "factored"):
+        toy = ToyWithMemory(CONFIG, query_shift=shift)
+        assert toy.shift_method() == shift
     with pytest.raises(ValueError, match="`query_shift` must be one of"):
         ToyWithMemory(CONFIG, query_shift="roll")
     with pytest.raises(ValueError, match="`x` must be one of .*, received 'c'"):

@@ -23,7 +23,7 @@ CASES = [
 @pytest.mark.parametrize("name,segments,mapped,bi_data,fed", CASES)
 @pytest.mark.parametrize(
     "query_shift",
-    ["gather", pytest.param("radix", marks=pytest.mark.slow)],
+    ["gather", "factored", pytest.param("radix", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize(
     "mode",

@@ -35,7 +35,7 @@ MODELS = {
         c, 4, "attn", cls_index=2, pooling="original"
     ),
     "regression": lambda c: ClassificationModel(c, 1, "mean", regression=True),
-    "span": lambda c: SpanModel(c, 2, 3, query_shift="radix"),
+    "span": lambda c: SpanModel(c, 2, 3, query_shift="factored"),
     "multiple_choice": lambda c: MultipleChoiceModel(c, "first", False),
     "token_classification": lambda c: TokenClassificationModel(c, 6),
 }

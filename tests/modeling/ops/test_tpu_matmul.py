@@ -13,6 +13,7 @@ CASES = {
     "project": ([B, Q, D], [D, N, H], "bqd,dnh->bqnh"),
     "merge": ([B, Q, N, H], [D, N, H], "bqnh,dnh->bqd"),
     "rows": ([B * Q, D], [D, H], "bd,dh->bh"),
+    "by_head": ([N, B, Q, H], [D, N, H], "nbqh,dnh->nbqd"),
 }
 
 
@@ -43,13 +44,14 @@ def test_equal_to_einsum(case, dtype):
         normal(1, x_shape, dtype),
         tf.Variable(normal(2, kernel_shape)),
     )
-    method = "merge" if case == "merge" else "project"
+    method = case if case in ("merge", "by_head") else "project"
 
     def expected(x):
         return tf.einsum(equation, x, tf.cast(kernel, dtype))
 
     def found(x):
-        return getattr(TpuMatmul(x), method)(x, kernel)
+        y = getattr(TpuMatmul(x), method)(x, kernel)
+        return tf.concat(y, -1) if case == "by_head" else y
 
     upstream = normal(3, expected(x).shape, dtype)
     (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))

@@ -48,14 +48,19 @@ def _assert_equal(a, b, atol=2e-5):
 @pytest.mark.long
 @pytest.mark.parametrize("attn_type", ["bi", "uni"])
 @pytest.mark.parametrize("bi_data", [False, True])
-def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
-    config = CONFIG.replace(attn_type=attn_type, clamp_len=7)
+@pytest.mark.parametrize(
+    "tpu_shift,clamp_len", [("radix", 7), ("factored", -1)]
+)
+def test_p_rows_equal_the_full_query_stream(
+    attn_type, bi_data, tpu_shift, clamp_len
+):
+    config = CONFIG.replace(attn_type=attn_type, clamp_len=clamp_len)
     model = XLNetModel(config, query_shift="gather")
-    radix = XLNetModel(config, query_shift="radix")
-    radix.set_weights(model.get_weights())
+    other = XLNetModel(config, query_shift=tpu_shift)
+    other.set_weights(model.get_weights())
     case = _case()
     rows = model(**case, bi_data=bi_data)
-    _assert_equal(radix(**case, bi_data=bi_data), rows)
+    _assert_equal(other(**case, bi_data=bi_data), rows)
     positions = case.pop("target_positions")
     full = model(
         **case, query_input=np.ones((B, T)), bi_data=bi_data
@@ -70,14 +75,23 @@ def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
 @pytest.mark.long
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length, memory", [(16, True), (32, False)])
-def test_the_form_for_tpu_is_the_same(training, length, memory):
-    """Tiles of rows, without memory in two blocks; values and gradients."""
-    case, config = _case(length=length), CONFIG
+@pytest.mark.parametrize("tpu_shift", ["radix", "factored"])
+@pytest.mark.parametrize("attn_type", ["bi", "uni"])
+def test_the_form_for_tpu_is_the_same(
+    training, length, memory, tpu_shift, attn_type
+):
+    """Tiles of rows or factors, in one or two blocks; values and gradients."""
+    config = CONFIG.replace(attn_type=attn_type)
+    case = _case(length=length)
     if not memory:
         del case["memory"]
-        config = CONFIG.replace(dropatt=0.0)  # blocks drop with their own seeds
+    if not memory or attn_type == "uni":
+        config = config.replace(dropatt=0.0)  # blocks drop with their own seeds
+    if tpu_shift == "factored":
+        # Dropout of positions falls on other numbers.
+        config = config.replace(clamp_len=-1, dropout=0.0)
     results = []
-    for shift in ("gather", "radix"):
+    for shift in ("gather", tpu_shift):
         tf.keras.utils.set_random_seed(4)
         model = XLNetModel(config, query_shift=shift)
         with tf.GradientTape() as tape:

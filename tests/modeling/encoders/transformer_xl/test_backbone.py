@@ -107,12 +107,13 @@ def test_nothing_comes_from_the_future_and_no_gradient_leaves_with_memory():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "form, same_length", [("tpu", False), ("blocks", True)]
+    "form, same_length",
+    [("radix", False), ("factored", False), ("blocks", True)],
 )
 def test_fast_forms_of_attention_are_the_plain_one(
     form, same_length, monkeypatch
 ):
-    """Tiles of rows on TPU, blocks with fewer keys there and on CPU."""
+    """Tiles or factors on TPU, blocks with fewer keys there and on CPU."""
     shape = {"mem_len": 16, "same_length": same_length}
     ids = tf.random.stateless_uniform([2, 32], [7, 8], 0, 31, tf.int32)
     memory = tuple(
@@ -132,7 +133,7 @@ def test_fast_forms_of_attention_are_the_plain_one(
     wanted = run("gather")
     if form == "blocks":
         monkeypatch.setattr(chunked, "MIN_BLOCK_ROWS", 8)
-    found = run("radix" if form == "tpu" else "gather")
+    found = run("gather" if form == "blocks" else form)
     for a, b in zip(wanted, found, strict=True):
         scale = max(1.0, np.abs(a).max())
         np.testing.assert_allclose(a / scale, b / scale, atol=2e-6)
