@@ -237,25 +237,25 @@ class RecurrentStack(Stack):
     @property
     def has_factors(self) -> bool:
         """Whether positions are sinusoids of unclipped distances."""
-        return self.config.clamp_len <= 0
+        raise NotImplementedError
 
     def position_table(
-        self, query_len: int, key_len: int, attn_type: str, bi_data=False
+        self,
+        query_len: int,
+        key_len: int,
+        attn_type: str,
+        clamp_len: int,
+        bi_data: bool = False,
     ) -> tf.Tensor:
         """What all layers read of positions, float32.
 
         The sinusoid table [S, R, D], or its key factors [S, K, D].
         """
-        config = self.config
+        width = self.config.d_model
         if self.shift_method() == "factored":
-            return positions.key_factors(key_len, config.d_model, bi_data)
+            return positions.key_factors(key_len, width, bi_data)
         return positions.sinusoid_table(
-            query_len,
-            key_len,
-            config.d_model,
-            attn_type,
-            config.clamp_len,
-            bi_data,
+            query_len, key_len, width, attn_type, clamp_len, bi_data
         )
 
     def memory_of_layers(

@@ -112,7 +112,7 @@ def observed(model) -> Iterator[list[Observed]]:
     calls: list[Observed] = []
 
     def watch(layer, attention):
-        def queries(q, keys, stream):
+        def queries(q, keys, stream, *context):
             calls.append(Observed(layer, attention, q, keys, stream))
             return type(attention).queries(attention, q, keys, stream)
 

@@ -63,7 +63,8 @@ class TransformerXLModel(RecurrentStack):
 
     @property
     def has_factors(self) -> bool:
-        return self.config.encoding == "relative" and super().has_factors
+        config = self.config
+        return config.encoding == "relative" and config.clamp_len <= 0
 
     @property
     def shares_biases(self) -> bool:
@@ -157,7 +158,7 @@ class TransformerXLModel(RecurrentStack):
         """The position table, dropped as the other inputs of layers are."""
         config = self.config
         key_len = memory_len + query_len
-        table = self.position_table(query_len, key_len, "uni")
+        table = self.position_table(query_len, key_len, "uni", config.clamp_len)
         texts = 1 if config.variational_dropout else None
         return dropout.dropout(
             table, config.dropout, seed, dropout.POSITIONS, texts

@@ -95,6 +95,10 @@ class XLNetModel(RecurrentStack):
         return {"documents": packing.documents()}
 
     @property
+    def has_factors(self) -> bool:
+        return self.config.clamp_len <= 0
+
+    @property
     def shares_biases(self) -> bool:
         return not self.config.untie_r
 
@@ -198,6 +202,7 @@ class XLNetModel(RecurrentStack):
             inputs.query_len,
             inputs.memory_len + inputs.query_len,
             config.attn_type,
+            config.clamp_len,
             bi_data,
         )
         return dropout.dropout(table, config.dropout, seed, dropout.POSITIONS)

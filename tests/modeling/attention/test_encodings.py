@@ -231,6 +231,8 @@ def test_generation_with_kept_keys():
 
 
 def test_what_an_encoding_cannot_do():
+    with pytest.raises(ValueError, match="needs sinusoids of unclipped"):
+        toy("shaw_released", "factored")
     with pytest.raises(UserError, match="cannot place: wanted relative"):
         CausalGenerator(toy("absolute"), [2])
     with pytest.raises(UserError, match="longer than the 7 places"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import XLNetConfig
+from modeling import XLNetConfig, XLNetModel
 from modeling.encoders import stack
 from modeling.encoders.stack import RecurrentStack, Stack
 from modeling.ops import dropout
@@ -31,6 +31,7 @@ class ToyWithMemory(RecurrentStack):
     scope = "model/toy/"
     bias_names = ("u", "v")
     shares_biases = False
+    has_factors = True
 
 
 @pytest.mark.parametrize("recompute", ["none", "layer"])
@@ -114,13 +115,11 @@ def test_positions_are_factored_on_tpu_unless_distances_are_clipped(
 
     monkeypatch.setattr(tf.distribute, "get_strategy", TPUStrategy)
     clipped = CONFIG.replace(clamp_len=3)
-    assert ToyWithMemory(CONFIG).shift_method() == "factored"
-    assert ToyWithMemory(clipped).shift_method() == "radix"
-    assert ToyWithMemory(CONFIG, query_shift="gather").shift_method() == (
-        "gather"
-    )
+    assert XLNetModel(CONFIG).shift_method() == "factored"
+    assert XLNetModel(clipped).shift_method() == "radix"
+    assert XLNetModel(CONFIG, query_shift="gather").shift_method() == "gather"
     with pytest.raises(ValueError, match="needs sinusoids of unclipped"):
-        ToyWithMemory(clipped, query_shift="factored")
+        XLNetModel(clipped, query_shift="factored")
 
 
 def test_choices_are_listed():
