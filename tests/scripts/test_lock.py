@@ -40,6 +40,16 @@ def test_every_pin_has_hashes_and_no_host():
     assert "://" not in text and "@" not in text
 
 
+def test_the_page_names_the_versions_of_python_that_the_hashes_are_of():
+    """pip refuses the wheels of any other one."""
+    head = (ROOT / "requirements-lock.txt").read_text().splitlines()[2]
+    versions = re.findall(r"3\.\d+", head)
+    assert versions
+    page = (ROOT / "docs/tutorials/install.md").read_text(encoding="utf-8")
+    (block,) = [b for b in page.split("\n\n") if "requirements-lock" in b]
+    assert re.findall(r"3\.\d+", block) == versions
+
+
 def test_versions_that_differ_get_markers():
     found = {
         "3.11": {"a": ("1", "aa"), "b": ("1", "bb"), "c": ("1", "cc")},
