@@ -8,12 +8,15 @@ of this table, and docs/reference/flag_names.md shows it.
 ORIGINAL, HUGGING_FACE = "the original", "Hugging Face"
 TRANSFORMER_XL, SPM_TRAIN = "the original Transformer-XL", "spm_train"
 BERT = "the original BERT or ALBERT"
+MODEL_GARDEN = "tf-models-official"
 _LENGTHS = "--max_seq_length (fine-tuning), --seq_len (records)"
 _FEATURES = "features are made when they are needed and kept in --output_dir"
 _GLOBAL = "--train_batch_size, which is the global and effective one"
 _NO_BATCH = "records hold no batch size; "
 _NO_CORES = "records hold no number of cores"
 _SAID = "the records say it: "
+_WARMUP = "--warmup_steps, counted in steps"
+_INTERVAL = "--save_steps, counted in steps"
 # program: name of its flag: what to write instead
 _INSTEAD = {
     ORIGINAL: {
@@ -70,11 +73,25 @@ _INSTEAD = {
         "vocab_file": "--spiece_model_file",
         "spm_model_file": "--spiece_model_file",
         "num_train_steps": "--train_steps",
-        "warmup_proportion": "--warmup_steps",
+        "warmup_proportion": _WARMUP,
         "save_checkpoints_steps": "--save_steps",
         "iterations_per_loop": "--iterations",
         "masked_lm_prob": "--mask_rate of run_pretrain.py",
         "dupe_factor": "--num_passes of data.create_pretraining_data",
+        "random_seed": "--seed",
+        "tpu_name": "--tpu",
+        "num_tpu_cores": "--num_core_per_host",
+    },
+    MODEL_GARDEN: {
+        "experiment": "a command for each task, with --recipe",
+        "config_file": "a flag for each setting, with --recipe",
+        "params_override": "a flag for each setting",
+        "strategy_type": "--distribution_strategy",
+        "steps_per_loop": "--iterations",
+        "train_data_path": "--data_dir",
+        "eval_data_path": "--data_dir, whose dev split is read",
+        "input_meta_data_path": "--data_dir, whose files say it",
+        "hub_module_url": "--init_checkpoint",
     },
     SPM_TRAIN: {
         "input": "--input_glob",
@@ -93,7 +110,7 @@ _INSTEAD = {
         "early_stopping_patience": "--patience",
         "label_smoothing_factor": "--label_smoothing",
         "num_warmup_steps": "--warmup_steps",
-        "warmup_ratio": "--warmup_steps",
+        "warmup_ratio": _WARMUP,
         "lr_scheduler_type": "--decay_method",
         "per_device_train_batch_size": _GLOBAL,
         "per_gpu_train_batch_size": _GLOBAL,
@@ -103,7 +120,7 @@ _INSTEAD = {
         "gradient_checkpointing": "--recompute_layers",
         "max_grad_norm": "--clip",
         "adam_eps": "--adam_epsilon",
-        "fp16": "--precision=mixed_bfloat16",
+        "fp16": "--precision=mixed_float16",
         "bf16": "--precision=mixed_bfloat16",
         "logging_steps": "--iterations",
         "save_total_limit": "--max_save",
@@ -118,6 +135,16 @@ _INSTEAD = {
         "group_by_length": "--length_buckets=auto",
         "preprocessing_num_workers": "--num_proc, --num_workers",
         "cache_dir": "--output_dir keeps features",
+        "dataset_name": "--task_name; tfds:NAME is of tensorflow_datasets",
+        "text_column_name": "--text_columns, --text_column of run_tagger.py",
+        "label_column_name": "--label_column, --tag_column of run_tagger.py",
+        "max_train_samples": "--train_examples",
+        "resume_from_checkpoint": "the same command resumes --model_dir",
+        "load_best_model_at_end": "--checkpoint_choice says which is read",
+        "save_strategy": _INTERVAL,
+        "logging_dir": "--model_dir has the events of TensorBoard",
+        "optim": "--optimizer",
+        "torch_compile": "--jit_compile",
         "max_predictions_per_seq": "--num_predict",
         "mlm_probability": "--mask_rate of run_pretrain.py",
         "plm_probability": "--mask_beta / --mask_alpha of "

@@ -12,6 +12,7 @@ SECTIONS = {
     other_names.ORIGINAL: "The original",
     other_names.TRANSFORMER_XL: "The original Transformer-XL",
     other_names.BERT: "The original BERT and ALBERT",
+    other_names.MODEL_GARDEN: "tf-models-official",
     other_names.SPM_TRAIN: "spm_train",
     other_names.HUGGING_FACE: "Hugging Face's scripts",
 }
@@ -101,6 +102,23 @@ def test_shares_of_tokens_lead_to_shares():
     ):
         line = other_names.hint([f"--{name}=0.15"], ())
         assert set(re.findall(r"--(\w+)", line)) == {name} | wanted
+
+
+@pytest.mark.parametrize("name", ["warmup_ratio", "warmup_proportion"])
+def test_shares_of_steps_lead_to_numbers_of_them(name):
+    line = other_names.hint([f"--{name}=0.1"], ())
+    assert line.endswith("--warmup_steps, counted in steps")
+
+
+def test_a_precision_keeps_its_type():
+    assert "=mixed_float16" in other_names.hint(["--fp16"], ())
+    assert "=mixed_bfloat16" in other_names.hint(["--bf16"], ())
+
+
+def test_flags_of_the_model_garden_are_known():
+    line = other_names.hint(["--experiment=x", "--params_override=y"], ())
+    assert line.count("is a flag of tf-models-official") == 2
+    assert "--iterations" in other_names.hint(["--steps_per_loop=9"], ())
 
 
 def test_the_page_has_every_name():
