@@ -1,7 +1,10 @@
 """`training.optim.tuning_rates`."""
 
+import re
+
 import pytest
 
+from tests.conftest import ROOT
 from training.optim import tuning_rates
 from training.run_options import OptimizerOptions
 
@@ -31,3 +34,12 @@ def test_the_default_is_a_rate_of_released_models():
         "rate         --learning_rate=1e-05 is low for a model of width 192: "
         "0.001 is a rate to begin with"
     ]
+
+
+def test_the_guide_has_the_rates():
+    page = (ROOT / "docs/guides/choosing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| up to (\d+) \| (\S+) \|$", page, re.M)
+    rows.append(("768", re.search(r"released models \| (\S+) \|", page)[1]))
+    assert len(rows) == 3
+    for width, rate in rows:
+        assert tuning_rates.of_width(int(width)) == float(rate)
