@@ -10,7 +10,7 @@ SHORT = ("--help", "-help", "-h", "--helpshort", "-helpshort")
 FULL = ("--helpfull", "-helpfull")
 # A command with more flags shows those that most people need.
 MANY = 25
-_OWN = "This command"
+OWN = "This command"
 
 
 def asked(argv: list[str]) -> bool:
@@ -46,8 +46,8 @@ def _help_of(shown: list[flags.Flag]) -> str:
     """As absl writes it."""
     values = flags.FlagValues()
     for flag in shown:
-        flags.DEFINE_flag(flag, values, module_name=_OWN)
-    return values.module_help(_OWN).split(":\n", 1)[-1].rstrip()
+        flags.DEFINE_flag(flag, values, module_name=OWN)
+    return values.module_help(OWN).split(":\n", 1)[-1].rstrip()
 
 
 def groups() -> list[tuple[str, str]]:
@@ -68,5 +68,5 @@ def groups() -> list[tuple[str, str]]:
                 title = title[:1].upper() + title[1:]
             titled.append((title, name))
         elif name == sys.argv[0]:
-            titled.append((_OWN, name))
-    return titled[::-1]
+            titled.append((OWN, name))
+    return sorted(titled[::-1], key=lambda group: group[0] != OWN)

@@ -90,8 +90,8 @@ class ClassifierCommand(TaskCommand):
     def define(self) -> None:
         """Registers the flags."""
         flag_values.often |= {"is_regression", "multi_label"}
-        super().define()
         head_flags.define()
+        super().define()  # its own data come last, and first in --help
 
     def data_options(
         self, trained: TaskSpec | None = None

@@ -51,3 +51,13 @@ def test_help_shows_what_most_people_need():
         often = [name for name, flag in flags.items() if flag["often"]]
         if len(flags) > help_text.MANY:
             assert 5 <= len(often) <= help_text.MANY, (command, often)
+
+
+def test_help_begins_with_what_a_command_has_alone():
+    """And not with the rules of text, which many commands share."""
+    for command, flags in listing().items():
+        subjects = list(dict.fromkeys(f["subject"] for f in flags.values()))
+        if help_text.OWN in subjects:
+            assert subjects[0] == help_text.OWN, command
+    first = next(iter(listing()["run_classifier"].values()))
+    assert first["subject"] == "The task's own data"
