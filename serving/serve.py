@@ -14,6 +14,7 @@ import errno
 import socket
 import sys
 
+from common import optional
 from common.errors import UserError
 from flags import app
 from flags.serving import serve_flags
@@ -33,8 +34,8 @@ def main() -> None:
         from serving.web.transport import access, listen
     except ModuleNotFoundError as e:
         raise UserError(
-            f"the package {e.name} is missing: pip install -r "
-            "requirements-serve.txt"
+            f"the package {e.name} is missing: "
+            f"{optional.cure('requirements-serve.txt')}"
         ) from e
     listen.end_while_loading()
     access.check(options)

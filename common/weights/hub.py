@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from common import optional
 from common.errors import UserError
 from common.weights.released_weights import FORMS
 
@@ -114,8 +115,8 @@ def _package(path: str):
         import huggingface_hub.utils
     except ImportError as e:
         raise UserError(
-            f"{path} needs the package huggingface_hub: pip install -r "
-            "requirements-hub.txt, or give a folder"
+            f"{path} needs the package huggingface_hub: "
+            f"{optional.cure('requirements-hub.txt')}, or give a folder"
         ) from e
     huggingface_hub.utils.logging.set_verbosity_error()
     return huggingface_hub

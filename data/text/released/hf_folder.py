@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common import files
+from common import files, optional
 from common.contract import symbols as symbols_lib
 from common.vocabularies import vocabulary
 from data.text.opening import open_tokenizer
@@ -123,7 +123,7 @@ def _compared(tokenizer: Tokenizer, content: bytes) -> list[str]:
     except ImportError:
         return [
             f"{name}: not compared with the vocabulary, the package tokenizers "
-            f"is missing (pip install -r {REQUIREMENTS})"
+            f"is missing ({optional.cure(REQUIREMENTS)})"
         ]
     other = package.Tokenizer.from_str(content.decode())
     other.encode_special_tokens = True
