@@ -128,7 +128,10 @@ class ClassifierDataOptions(DataOptions):
         often=True,
     )
     data_dir: str = setting(
-        REQUIRED, "The task's files in their official layout.", often=True
+        REQUIRED,
+        "Folder of the task's files: the official ones, or train.csv, dev.csv "
+        "(.tsv, .jsonl).",
+        often=True,
     )
     head: str = "classification"
     text_columns: tuple[str, ...] = setting(
