@@ -6,6 +6,7 @@ knows); a mistake of the program keeps its stack trace.
 
 import logging as standard_logging
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -18,15 +19,16 @@ from flags.training import hub_flags, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command resumes or starts over"
 _REQUIRED = "must have a value other than None"  # absl's of such flags
+_MISSING = re.compile(rf"flag --(\w+)=None: Flag --\w+ {_REQUIRED}\.")
 _TEXTS = ("text", "prompt")  # flags whose value may begin like a path
 
 
 def run(main: Callable[[], None]) -> None:
     """Parses the flags strictly and calls `main()`.
 
-    A `UserError` and the faults of disks and files become one line on standard
-    error and exit status 1; a wrong or unknown flag is absl's one line and exit
-    status 1, too; surplus positional arguments are refused. Ctrl-C ends with
+    A `UserError`, a wrong, unknown or missing flag and the faults of disks and
+    files become one line on standard error and exit status 1; surplus
+    positional arguments are refused. Ctrl-C ends with
     status 130, SIGTERM with 143, a closed terminal with 129, a training that was
     stopped on request with that of `Stopped`, a closed pipe of the output
     silently.
@@ -71,7 +73,24 @@ def run(main: Callable[[], None]) -> None:
         return
     if line := other_names.hint(sys.argv[1:], flags.FLAGS):
         fail(line)
-    app.run(call)
+    app.run(call, flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    """What is left of the arguments; ends where a flag is wrong."""
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as e:
+        fail(_line_of_flags(str(e)))
+
+
+def _line_of_flags(text: str) -> str:
+    """absl's lines about flags, as one; those that are missing together."""
+    missing = [f"--{name}" for name in _MISSING.findall(text)]
+    lines = [line.strip() for line in _MISSING.sub("", text).splitlines()]
+    parts = [f"wanted {', '.join(missing)}: give a value"] if missing else []
+    parts += [line for line in lines if line]
+    return f"{'; '.join(parts)}; --help lists the flags"
 
 
 def _is_news(record: standard_logging.LogRecord) -> bool:

@@ -101,7 +101,8 @@ def test_traces_of_new_lengths_are_no_warning():
         ((*GIVEN, "--vocab_sise=3"), "Did you mean: vocab_size"),
         ((*GIVEN, "--vocab_size=x"), "vocab_size=x"),
         ((*GIVEN, "--model_type=word"), "one of <unigram|bpe|char>"),
-        (GIVEN[:1], "--model_prefix"),
+        (GIVEN[:1], "wanted --model_prefix: give"),
+        ((), "wanted --input_glob, --model_prefix: give"),
         ((*GIVEN, "surplus"), "unexpected argument 'surplus'"),
         ((*GIVEN, "--vocab_size=17"), "error: wanted one thing, found"),
     ],
@@ -110,8 +111,8 @@ def test_mistakes_are_one_line_and_status_1(arguments, message):
     done = run(*arguments)
     assert done.returncode == 1
     assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
 
 
 def test_help_lists_the_flags_of_the_command():
