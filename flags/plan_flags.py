@@ -97,7 +97,7 @@ class PlanOptions:
     # two numbers, at least 2. () = all layers.
     layers: tuple[int, ...] = setting(
         (),
-        "Compile the step with so many and so many layers only (2,4) and draw "
+        "Compile the step with two numbers of layers only (2,4) and draw "
         "a line through them: a fraction of the compiler's memory and time.",
     )
     cache_dir: str | None = setting(

@@ -98,7 +98,7 @@ class ExplainOptions(Checked):
     n_layer: int = setting(2, "Graph: layers.")
     memory: int = setting(0, "Graph: slots of memory.")
     partial: int = setting(
-        0, "Graph: predict only so many, the last of the order; 0 = all."
+        0, "Graph: predict only this many, the last of the order; 0 = all."
     )
 
 
@@ -122,4 +122,4 @@ class AverageOptions(Checked):
         REQUIRED, "Folder of a run with several checkpoints."
     )
     output: str = setting(REQUIRED, "New model folder.")
-    last: int = setting(5, "So many of its newest checkpoints.", bounds=">= 1")
+    last: int = setting(5, "Number of its newest checkpoints.", bounds=">= 1")

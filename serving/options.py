@@ -295,8 +295,8 @@ class ServerOptions:
     )
     poll_s: float = setting(
         0.0,
-        "Look for a newer version below --saved_model_dir every so many "
-        "seconds and go over to it; 0 = never.",
+        "Seconds between two looks for a newer version below "
+        "--saved_model_dir, which is then served; 0 = never.",
         bounds=">= 0",
     )
 

@@ -115,20 +115,20 @@ class OptimizerOptions:
     )
     average_last: int = setting(
         0,
-        "Evaluations use the mean of the weights after each of the last so "
-        "many updates; 0 = off.",
+        "N: evaluations use the mean of the weights after each of the last N "
+        "updates; 0 = off.",
         bounds=">= 0",
     )
     average_trigger: int = setting(
         0,
-        "NT-ASGD: evaluations use the mean of the weights from the "
-        "evaluation on whose loss is above the best of those more than so "
-        "many evaluations old; needs --eval_every; 0 = off.",
+        "NT-ASGD: the mean of the weights begins with the evaluation whose "
+        "loss is above the best loss of those more than this many evaluations "
+        "old; needs --eval_every; 0 = off.",
         bounds=">= 0",
     )
     freeze_layers: int = setting(
         0,
-        "The embeddings and so many lower layers are not trained.",
+        "The embeddings and this many lower layers are not trained.",
         bounds=">= 0",
     )
 
@@ -176,7 +176,7 @@ class StrategyOptions:
     )
     num_virtual_replicas: int = setting(
         0,
-        "Split the CPU into so many replicas; for tests, it is not faster.",
+        "Split the CPU into this many replicas; for tests, it is not faster.",
         bounds=">= 0",
     )
     tpu: str | None = setting(
@@ -300,7 +300,7 @@ class RunOptions:
     )
     grad_accumulation_steps: int = setting(
         1,
-        "The training batch goes through in so many equal parts.",
+        "The training batch goes through in this many equal parts.",
         bounds=">= 1",
     )
     min_batch_size: int = setting(
@@ -319,7 +319,7 @@ class RunOptions:
     )
     save_steps: int = setting(
         1000,
-        "A checkpoint at every multiple of so many steps; 0 = at the end.",
+        "A checkpoint at every multiple of this many steps; 0 = at the end.",
         bounds=">= 0",
         often=True,
     )
@@ -328,7 +328,7 @@ class RunOptions:
     )
     eval_every: int = setting(
         0,
-        "Evaluate at every multiple of so many steps; 0 = at the end.",
+        "Evaluate at every multiple of this many steps; 0 = at the end.",
         bounds=">= 0",
     )
     eval_at_start: bool = False
@@ -340,7 +340,7 @@ class RunOptions:
     best_higher: bool = True
     patience: int = setting(
         0,
-        "Stop after so many evaluations (--eval_every) without a better "
+        "Stop after this many evaluations (--eval_every) without a better "
         "--best_metric; 0 = never.",
         bounds=">= 0",
     )
@@ -361,7 +361,7 @@ class RunOptions:
     )
     max_hours: float = setting(
         0.0,
-        "Save and stop cleanly after so many hours of the command, all its "
+        "Save and stop cleanly after this many hours of the command, all its "
         "trainings together; 0 = off.",
         bounds=">= 0",
     )

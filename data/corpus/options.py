@@ -31,7 +31,7 @@ class DemoCorpusOptions:
     output_dir: str = setting(REQUIRED, "Folder that receives the corpus.")
     max_megabytes: float | None = setting(
         None,
-        "Cut the pretraining text at so many megabytes. Default: 8 with "
+        "Cut the pretraining text at this number of megabytes. Default: 8 with "
         "--size=small, all with --size=large.",
         bounds="> 0",
     )
@@ -117,7 +117,7 @@ class SentencePieceOptions:
     text: TextSettings = TextSettings(rule=text_settings.COMPOSED)
     input_sentence_size: int = setting(
         10000000,
-        "Sample so many sentences to learn from; 0 takes all.",
+        "Learn from a sample of this many sentences; 0 takes all.",
         bounds=">= 0",
     )
     seed: int = setting(
@@ -216,7 +216,7 @@ class FilterOptions:
     )
     near_duplicates: float = setting(
         0.8,
-        "Leave out documents that share so much with an earlier one "
+        "Leave out documents that share this much with an earlier one "
         "(Jaccard index of runs of five words, estimated); 1 = exact copies"
         " only. Needs requirements-corpus.txt.",
         bounds="(0, 1]",
@@ -228,7 +228,7 @@ class FilterOptions:
         bounds="(0, 1]",
     )
     boilerplate_documents: int = setting(
-        10, "A line in so many documents is boilerplate.", bounds=">= 2"
+        10, "A line in this many documents is boilerplate.", bounds=">= 2"
     )
     dry_run: bool = setting(False, "Count and show examples; write nothing.")
     examples: int = setting(3, "Examples of each reason.", bounds=">= 0")

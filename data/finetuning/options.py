@@ -82,7 +82,7 @@ class FeatureOptions:
     )
     segment_recurrence: int = setting(
         0,
-        "Read texts longer than --max_seq_length in up to so many segments "
+        "Read texts longer than --max_seq_length in up to this many segments "
         "that carry memory; 0 = cut them.",
         bounds=">= 0",
         kept=Kept(DATA, True, 0),

@@ -77,7 +77,7 @@ class BuildOptions:
         "once.",
     )
     text: TextChoice | TextSettings | None = None
-    mask_alpha: int = setting(6, "Of so many tokens, mask_beta are targets.")
+    mask_alpha: int = setting(6, "Of this many tokens, mask_beta are targets.")
     mask_beta: int = setting(1, "Targets among mask_alpha tokens.")
     span_unit: str = setting(
         "word", "What spans are made of.", choices=SPAN_UNITS
@@ -134,7 +134,7 @@ class BuildOptions:
     )
     materialize_batches: int = setting(
         0,
-        "Also write records in order of batches of so many rows; 0 = no.",
+        "Also write records in order of batches of this many rows; 0 = no.",
         bounds=">= 0",
     )
     max_empty_share: float = setting(

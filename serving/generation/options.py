@@ -59,7 +59,7 @@ class SamplingOptions:
         bounds=">= 0",
     )
     top_k: int = setting(
-        0, "Sample among so many best pieces; 0 = all.", bounds=">= 0"
+        0, "Sample among this many best pieces; 0 = all.", bounds=">= 0"
     )
     top_p: float = setting(
         0.9,
@@ -110,7 +110,7 @@ class GenerateOptions(Checked):
     )
     stop_lines: int = setting(
         0,
-        "Left-to-right models: end a sample after so many lines; 0 = never.",
+        "Left-to-right models: end a sample after this many lines; 0 = never.",
         bounds=">= 0",
     )
     allow_unk: bool = setting(

@@ -123,7 +123,7 @@ class FinetuneOptions:
     )
     num_seeds: int = setting(
         1,
-        "So many runs, from --seed on, each in a folder seed_N of "
+        "Number of runs, from --seed on, each in a folder seed_N of "
         "--model_dir; median, mean and deviation of their metrics.",
         bounds=">= 1",
     )
@@ -142,7 +142,7 @@ class FinetuneOptions:
     )
     train_examples: int = setting(
         0,
-        "Train on so many of the training examples, drawn with --seed; 0 = "
+        "Train on this many of the training examples, drawn with --seed; 0 = "
         "all. Those of a smaller number are among those of a larger one.",
         bounds=">= 0",
     )

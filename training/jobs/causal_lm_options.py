@@ -118,7 +118,7 @@ class CausalLMOptions:
     )
     loss_chunk_size: int | None = setting(
         None,
-        "Make logits for so many targets at a time: less memory.",
+        "Make logits for this many targets at a time: less memory.",
         bounds=">= 1",
     )
     input_file: str = setting(

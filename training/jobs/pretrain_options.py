@@ -71,7 +71,7 @@ class PretrainOptions:
     )
     loss_chunk_size: int | None = setting(
         None,
-        "Make LM logits for so many targets at a time: less memory.",
+        "Make LM logits for this many targets at a time: less memory.",
         bounds=">= 1",
     )
     next_sentence: bool = setting(

@@ -69,7 +69,7 @@ class XLNetConfig(RecurrentConfig):
     )
     reuse_len: int | None = setting(
         None,
-        "Only so many first positions of a segment enter the memory; 0 = all.",
+        "Only this many first positions of a segment enter the memory; 0 = all.",
     )
     dropatt: float = setting(0.1, "Dropout rate of attention.")
     activation_dropout: float | None = setting(

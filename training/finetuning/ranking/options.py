@@ -100,7 +100,7 @@ class RankerOptions:
     epochs: int = setting(20, "Most passes over the pairs.", bounds=">= 1")
     patience: int = setting(
         3,
-        "Stop after so many passes without a better validation NDCG.",
+        "Stop after this many passes without a better validation NDCG.",
         bounds=">= 1",
     )
     rank_loss: str = setting(
