@@ -3,7 +3,8 @@
 python scripts/messages_page.py
 
 Messages are those of `UserError` and its kinds, of `common.checks.require` and of
-`flags.faults`; causes and cures of the families are in scripts/messages.toml.
+`flags.faults`; causes and cures of the families, and what has no message, are in
+scripts/messages.toml.
 """
 
 import argparse
@@ -24,7 +25,7 @@ FOLDERS = ("common", "data", "flags", "modeling", "serving", "training")
 _KINDS = ("UserError", "CorpusError")
 _VALUE = "…"
 _SHORTEST = 12  # letters of a message besides its values
-_HEAD = """# Troubleshooting by message
+_HEAD = """# Troubleshooting
 
 Made by `python scripts/messages_page.py` from the code; do not edit. Search this page
 for the words of your message: … stands for a name or a value. Every command ends with
@@ -35,8 +36,12 @@ report it ([security](../../SECURITY.md) or the list of issues).
 
 def families() -> list[dict]:
     """Title, paths, cause and cure, in the order of the page."""
+    return _table()["family"]
+
+
+def _table() -> dict:
     path = ROOT / "scripts" / "messages.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))["family"]
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def family_of(path: str, found: list[dict]) -> str | None:
@@ -105,7 +110,8 @@ def page() -> str:
     texts = collections.defaultdict(set)
     for path, found_texts in messages().items():
         texts[family_of(path, known)].update(found_texts)
-    parts = [_HEAD, "## Disks and the system\n", _system_table()]
+    parts = [_HEAD, "## Without a message\n", _symptoms()]
+    parts += ["\n## Disks and the system\n", _system_table()]
     for family in known:
         lines = sorted(texts[family["title"]], key=_sorted_by)
         parts += [
@@ -124,6 +130,11 @@ def _sorted_by(line: str) -> tuple[str, str]:
 
 def _code(line: str) -> str:
     return line.replace("`", "'")
+
+
+def _symptoms() -> str:
+    rows = [f"| {what} | {fix} |" for what, fix in _table()["symptoms"].items()]
+    return "\n".join(["| what you see | what to do |", "|---|---|", *rows])
 
 
 def _system_table() -> str:
