@@ -87,7 +87,8 @@ def _parse(argv: list[str]) -> list[str]:
 def _line_of_flags(text: str) -> str:
     """absl's lines about flags, as one; those that are missing together."""
     missing = [f"--{name}" for name in _MISSING.findall(text)]
-    lines = [line.strip() for line in _MISSING.sub("", text).splitlines()]
+    rest = _MISSING.sub("", text).splitlines()
+    lines = [line.strip().removesuffix(" ?") for line in rest]
     parts = [f"wanted {', '.join(missing)}: give a value"] if missing else []
     parts += [line for line in lines if line]
     return f"{'; '.join(parts)}; --help lists the flags"

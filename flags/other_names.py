@@ -169,6 +169,11 @@ _ALIKE = (
         "saved_model_dir": "what serving.export wrote",
     },
     {"prompt": "the text to continue", "text": "the text"},
+    {
+        "output_dir": "the folder that is written",
+        "model_dir": "the folder of the run",
+        "output_file": "the file that is written",
+    },
 )
 # name: (whose, what to write instead)
 NAMES = {

@@ -78,6 +78,8 @@ def test_a_value_that_begins_with_dashes_is_no_flag():
         ("model_dir", {"checkpoint"}, "--checkpoint (the model's folder)"),
         ("checkpoint", {"saved_model_dir"}, "--saved_model_dir (what serving"),
         ("text", {"prompt"}, "--prompt (the text to continue)"),
+        ("output_dir", {"model_dir", "seed"}, "--model_dir (the folder of"),
+        ("output_dir", {"output_file"}, "--output_file (the file that is"),
         ("saved_model_dir", {"model_dir", "checkpoint"}, "of the run) or --ch"),
     ],
 )
