@@ -15,7 +15,7 @@ pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
 from serving.web.app import build_app
-from serving.web.transport import listen, protocol
+from serving.web.transport import head, listen, protocol
 from tests.conftest import ROOT
 from tests.serving.web.slow_server import SleepyModel
 from tools.soak import attack_table, attacks, hostile
@@ -101,7 +101,7 @@ def test_what_waits_for_an_attacker_is_little(served, name):
         for _ in range(5):
             time.sleep(0.05)
             for held in list(served.server_state.connections):
-                assert len(held._head) <= protocol.MOST_HEAD + protocol._READ
+                assert len(held._head) <= head.MOST_HEAD + protocol._READ
                 assert len(held._held) <= 4 * protocol._READ
             assert ask(served.port) == 200
     finally:

@@ -25,12 +25,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from serving.web.forms import wire
 from serving.web.scheduler import Scheduler
+from serving.web.transport import head as heads
+from serving.web.transport.half_close import HalfClosed
+from serving.web.transport.head import Broken
 
 _READ = 16_384  # bytes of a turn
 _BUFFER = memoryview(bytearray(_READ))  # each read is used up at once
-MOST_HEAD = 32_768  # bytes
-MOST_HEADERS = 100  # lines
-MOST_URL = 8_192  # bytes of the first line
 _SLICE = 4_096  # bytes of chunks between two looks at their number
 _FRAME = 4_096  # bytes that chunks may take beside their content ...
 _FRAME_SHARE = 8  # ... and one more for so many bytes of content
@@ -39,21 +39,9 @@ _GATHER_SECONDS = 0.005  # ... for so long, as each read is work,
 _MOST_GATHER_SECONDS = 0.04  # and twice as long each time, up to this
 _UNREAD = 262_144  # bytes that are thrown away after an early answer ...
 _UNREAD_SECONDS = 1.0  # ... and for how long
-_END = b"\r\n\r\n"
-_REQUEST_LINE = re.compile(rb"[A-Z]+ [!-~]+ HTTP/(\d\.\d)")
 
 # Nothing is upgraded here; the parser would take the body for something else.
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
-
-
-class _Broken(Exception):
-    """A request that breaks a rule: a status, one line, more headers."""
-
-    def __init__(self, status: int, message: str, *headers: bytes):
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers
 
 
 class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
@@ -68,6 +56,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _framed = _content = 0  # bytes of chunks, and what they held
     _asked = ""  # path of the last head that was whole
     _unread: int | None = None  # bytes that may still be thrown away
+    _ended: HalfClosed | None = None  # the client sends no more
 
     # --- The connection ------------------------------------------------------
 
@@ -83,6 +72,8 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._disarm()
         if self._gathering is not None:
             self._gathering.cancel()
+        if self._ended is not None:
+            self._ended.stop()
         self._held = b""
         self.resume_writing()
         super().connection_lost(exc)
@@ -114,6 +105,26 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._gather_seconds = min(
                 2 * self._gather_seconds, _MOST_GATHER_SECONDS
             )
+
+    def eof_received(self) -> bool:
+        """The client sends no more; whether it is answered yet.
+
+        HTTPS has no such state: asyncio closes the connection.
+        """
+        whole = (self._answering or self._held) and not self._in_body
+        if not whole or not self.transport.can_write_eof():
+            return False
+        if self._ended is None:  # it comes again where reading goes on
+            self._ended = HalfClosed(self.transport)
+            self._answer_the_last()
+        return True
+
+    def _answer_the_last(self) -> None:
+        """Of a client that sends no more: what can be answered, or the end."""
+        if self._answering and not self._in_body:
+            self._ended.answers(self.cycle)
+        elif not self._held:
+            self.transport.close()
 
     def _read_on(self) -> None:
         """What has gathered is read, unless others wait to be answered."""
@@ -154,7 +165,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
                     return
                 else:
                     data = self._take_head(data)
-        except _Broken as e:
+        except Broken as e:
             self._refuse(e)
 
     @property
@@ -173,25 +184,25 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             data = data.removeprefix(b"\r\n")  # of some clients, after a body
         if self._timer is None:
             self._arm()
-        seen = max(len(head) - len(_END) + 1, 0)
+        seen = max(len(head) - len(heads.END) + 1, 0)
         head += data
-        end = head.find(_END, seen)
+        end = head.find(heads.END, seen)
         if end < 0:
-            _check_part(head, seen)
+            heads.check_part(head, seen)
             return b""
         whole, data = bytes(head[: end + 4]), bytes(head[end + 4 :])
         head.clear()
-        self._asked = _path_of(whole)
+        self._asked = heads.path_of(whole)
         self._check_rate()
-        _check_head(whole)
+        heads.check_whole(whole)
         self._feed(_UPGRADE.sub(b"", whole))
         return data
 
     def _check_rate(self) -> None:
-        """Raises _Broken when its address has asked too often."""
+        """Raises Broken when its address has asked too often."""
         seconds = self.scheduler.early(self._address)
         if seconds:
-            raise _Broken(
+            raise Broken(
                 429,
                 "too many requests of this address: see "
                 "--max_requests_per_address",
@@ -210,7 +221,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._feed(part)
         frame = self._framed - self._content
         if frame > _FRAME + self._content // _FRAME_SHARE:
-            raise _Broken(
+            raise Broken(
                 400,
                 "the chunks are too small: send larger ones, or all at once",
             )
@@ -221,9 +232,9 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self.parser.feed_data(data)
         except httptools.HttpParserError as e:
             cause = e.__context__
-            if not isinstance(cause, _Broken):
+            if not isinstance(cause, Broken):
                 what = "chunk or trailer" if self._in_body else "request"
-                cause = _Broken(400, f"this is not a valid HTTP {what}")
+                cause = Broken(400, f"this is not a valid HTTP {what}")
             raise cause from e
 
     # --- What the parser finds -----------------------------------------------
@@ -232,7 +243,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         """A request begins; behind chunks also one that came too early."""
         if self._answering:
             self.cycle.keep_alive = False
-            raise _Broken(0, "")  # the present answer is the last
+            raise Broken(0, "")  # the present answer is the last
         super().on_message_begin()
         self._left, self._framed, self._content = 0, 0, 0
 
@@ -248,7 +259,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             values.setdefault(name, []).append(value)
         hosts = len(values.get(b"host", ()))
         if hosts > 1 or not hosts and self.parser.get_http_version() != "1.0":
-            raise _Broken(400, f"wanted one Host header, found {hosts}")
+            raise Broken(400, f"wanted one Host header, found {hosts}")
         self._disarm()
         self._wait_for_client()  # the body
         super().on_headers_complete()
@@ -281,6 +292,8 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         elif self._held:
             self._unset_keepalive_if_required()
             self.loop.call_soon(self._take_held)
+        elif self._ended is not None:
+            self.transport.close()
         else:
             self._wait_for_client()
 
@@ -288,8 +301,10 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         data, self._held = self._held, b""
         if not self.transport.is_closing():
             self._take(data)
+        if self._ended is not None:
+            self._answer_the_last()
 
-    def _refuse(self, broken: _Broken) -> None:
+    def _refuse(self, broken: Broken) -> None:
         if not broken.status:
             self._unread = _UNREAD
             return
@@ -310,7 +325,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             b"connection: close",
             *broken.headers,
         ]
-        self.transport.write(b"\r\n".join(head) + _END + body)
+        self.transport.write(b"\r\n".join(head) + heads.END + body)
         self._close_slowly()
 
     def _close_slowly(self) -> None:
@@ -354,43 +369,3 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _path_of(head: bytes) -> str:
-    """The path that a head asks for, "" where its first line has none."""
-    parts = head[: head.find(b"\r\n")][:MOST_URL].split(b" ")
-    path = parts[1] if len(parts) == 3 else b""
-    return path.partition(b"?")[0].decode("latin-1")
-
-
-def _check_part(head: bytearray, seen: int) -> None:
-    """Raises _Broken when a head that is not whole is wrong already."""
-    if not b"A" <= head[:1] <= b"Z":
-        raise _Broken(400, "this is not an HTTP request")
-    if len(head) > MOST_HEAD:
-        raise _Broken(431, f"the headers are larger than {MOST_HEAD} bytes")
-    if len(head) > MOST_URL and head.find(b"\r\n", 0, MOST_URL) < 0:
-        raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
-    if head.count(b"\n", seen) > head.count(b"\r\n", max(seen - 1, 0)):
-        raise _Broken(400, "wanted lines that end in CR LF")
-
-
-def _check_head(head: bytes) -> None:
-    """Raises _Broken unless a whole head is within its bounds."""
-    lines = head.count(b"\n")
-    if head.count(b"\r\n") != lines or head.count(b"\r") != lines:
-        raise _Broken(400, "wanted lines that end in CR LF")
-    if len(head) > MOST_HEAD or lines - 2 > MOST_HEADERS:
-        raise _Broken(
-            431,
-            f"wanted at most {MOST_HEADERS} headers of {MOST_HEAD} bytes, "
-            f"found {lines - 2} of {len(head)}",
-        )
-    first = head[: head.find(b"\r\n")]
-    if len(first) > MOST_URL:
-        raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
-    match = _REQUEST_LINE.fullmatch(first)
-    if match is None:
-        raise _Broken(400, "this is not an HTTP request")
-    if match[1] not in (b"1.0", b"1.1"):
-        raise _Broken(505, "wanted HTTP/1.0 or HTTP/1.1")

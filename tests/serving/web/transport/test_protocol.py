@@ -14,7 +14,7 @@ pytest.importorskip("httptools")
 from serving.options import ServerOptions
 from serving.web.addresses import Turns
 from serving.web.app import build_app
-from serving.web.transport import listen, protocol
+from serving.web.transport import head, listen, protocol
 from tests.serving.web.slow_server import SleepyModel
 
 PATH = b"/v1/models/xlnet:predict"
@@ -120,14 +120,14 @@ REFUSED = {
         400,
     ),
     "many headers": (
-        GET + b"a: b\r\n" * protocol.MOST_HEADERS + b"\r\n",
+        GET + b"a: b\r\n" * head.MOST_HEADERS + b"\r\n",
         431,
     ),
     "15,000 headers": (GET + b"a: b\r\n" * 15_000 + b"\r\n", 431),
     "a long header": (GET + b"X: " + b"a" * 40_000 + b"\r\n\r\n", 431),
     "a long URL": (b"GET /?" + b"a" * 60_000 + b" HTTP/1.1\r\n\r\n", 414),
     "a URL over its bound": (
-        b"GET /?" + b"a" * protocol.MOST_URL + b" HTTP/1.1\r\n\r\n",
+        b"GET /?" + b"a" * head.MOST_URL + b" HTTP/1.1\r\n\r\n",
         414,
     ),
     "a URL without an end": (b"GET /" + b"a" * 9000, 414),
@@ -164,7 +164,7 @@ TAKEN = {
     ),
     "HTTP/1.0": post(LENGTH, body=BODY).replace(b"/1.1", b"/1.0"),
     "most headers": post(
-        LENGTH, *[b"a: b"] * (protocol.MOST_HEADERS - 2), body=BODY
+        LENGTH, *[b"a: b"] * (head.MOST_HEADERS - 2), body=BODY
     ),
 }
 

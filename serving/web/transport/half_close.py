@@ -1,0 +1,56 @@
+"""Clients that send no more: those that wait for their answer, and the others.
+
+A client that ends its sending side (`nc -N`, some proxies) and one that has left
+send the same packet. The first bytes of every answer are the same, so they are
+sent at once: the system of a client that has left resets the connection.
+"""
+
+import asyncio
+import socket
+
+BEGINNING = b"HTTP/1.1 "
+_LOOK_SECONDS = 0.05
+
+
+class HalfClosed:
+    """A connection that may still be written to; aborted if its client left."""
+
+    def __init__(self, transport: asyncio.Transport):
+        self._transport = transport
+        self._timer: asyncio.TimerHandle | None = None
+
+    def answers(self, cycle) -> None:
+        """Sends the beginning of the answer of uvicorn's `cycle`."""
+        if not cycle.response_started:
+            self._transport.write(BEGINNING)
+            cycle.transport = _Rest(self._transport)
+        if self._timer is None:
+            self._look()
+
+    def stop(self) -> None:
+        """The connection is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        # The event loop no longer watches a socket that has nothing to read.
+        plain = self._transport.get_extra_info("socket")
+        if plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._transport.abort()
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LOOK_SECONDS, self._look)
+
+
+class _Rest:
+    """The transport of an answer without its `BEGINNING`, which is sent."""
+
+    def __init__(self, transport: asyncio.Transport):
+        self._transport = transport
+        self._sent = len(BEGINNING)
+        self.close, self.is_closing = transport.close, transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Of the first bytes those that are left."""
+        self._transport.write(data[self._sent :])
+        self._sent = 0
