@@ -184,6 +184,8 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             data = data.removeprefix(b"\r\n")  # of some clients, after a body
         if self._timer is None:
             self._arm()
+        if not data:
+            return b""
         seen = max(len(head) - len(heads.END) + 1, 0)
         head += data
         end = head.find(heads.END, seen)
@@ -262,6 +264,8 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             raise Broken(400, f"wanted one Host header, found {hosts}")
         self._disarm()
         self._wait_for_client()  # the body
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # it knows no such answer
         super().on_headers_complete()
         if b"transfer-encoding" in values:
             self._left = None

@@ -189,6 +189,19 @@ def test_a_head_may_come_byte_by_byte(port):
         assert read_one(s)[0] == 200
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_empty_line_between_requests_is_left_out(port, apart):
+    """Some clients send one behind a body."""
+    with connect(port) as s:
+        for _ in range(2):
+            for part in (b"\r\n", post(LENGTH, body=BODY), b"\r\n"):
+                s.sendall(part)
+                time.sleep(0.05 * apart)
+            assert read_one(s)[0] == 200
+        s.shutdown(socket.SHUT_WR)
+        assert read_all(s) == b""
+
+
 def test_small_pieces_gather(served, port, monkeypatch):
     """A packet of a byte is not worth a turn of the event loop."""
     reads = []
@@ -262,6 +275,8 @@ def test_expect_is_answered_where_the_body_is_wanted(port):
         assert read_one(s)[0] == 200
     wrong = post(LENGTH, expect).replace(PATH, b"/nowhere")
     assert ask(port, wrong).startswith(b"HTTP/1.1 404")
+    old = post(LENGTH, expect, body=BODY).replace(b"/1.1", b"/1.0")
+    assert ask(port, old).startswith(b"HTTP/1.1 200 ")  # it has no 100
     large = post(b"Content-Length: 100001", expect)
     assert ask(port, large).startswith(b"HTTP/1.1 413")
 
