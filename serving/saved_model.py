@@ -267,6 +267,8 @@ _MEMBERS = {
     "max_seq_length": int,
     "signatures": dict,
     "segments|": int,
+    "mem_len|": int,
+    "prompt_segment|": int,
     "vocab_size|": int,
     "model_type|": str,
     "precision|": str,
@@ -298,7 +300,13 @@ def _problem_of(value) -> str:
             )
     if not all(isinstance(label, str) for label in value["labels"]):
         return "labels: wanted strings"
-    for name in ("max_seq_length", "segments", "vocab_size"):
+    at_least_one = (
+        "max_seq_length",
+        "segments",
+        "vocab_size",
+        "prompt_segment",
+    )
+    for name in at_least_one:
         if value.get(name, 1) < 1:
             return f"{name}: wanted 1 or more, found {value[name]}"
     for name, size in value.get("sizes", {}).items():

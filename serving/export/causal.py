@@ -6,6 +6,7 @@ from common import files
 from modeling.checkpoints.restore import description
 from serving.export.exporter import SIZES, Root, publish
 from serving.generation.causal import CausalLM
+from serving.generation.causal_decoder import SEGMENT
 from serving.saved_model import FORMAT_VERSION
 from serving.signatures.causal_lm import causal_signatures
 from serving.signatures.graph_symbols import tokenizer_of
@@ -37,6 +38,7 @@ def export_causal(
         "unit": lm.vocabulary.unit,
         "vocabulary_sha256": lm.vocabulary.sha256,
         "mem_len": config.mem_len or 0,
+        "prompt_segment": SEGMENT,
         "sizes": {name: getattr(config, name) for name in SIZES},
     }
     if lm.weights:

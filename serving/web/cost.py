@@ -118,13 +118,18 @@ class Budget:
     ):
         most_chars("\u00e9")  # its table is made before the first request
         self._head = description.get("head", "")
-        self._unit = description.get("unit", "piece")
+        unit = description.get("unit", "piece")
+        self._count = _SYMBOLS.get(unit, _most_pieces)
         # Masked language models fill all places in one run.
         fill = description["signatures"].get("fill_mask", {})
         self._at_once = "independent" in fill.get("outputs", ())
         # of the longest text that the model reads at once
         self.row_tokens = int(description.get("max_seq_length", 512))
         self._segments = int(description.get("segments", 1))
+        # Of a left-to-right model: what a prompt is read in, after how many
+        # slots. Exports of older versions read it whole.
+        self._prompt_segment = description.get("prompt_segment")
+        self._slots = description.get("mem_len", 0)
         data = description.get("data_options", {})
         # Ranking: pieces between two passages of a document, 0 = its first one.
         self._stride = data.get("passage_stride") or 0
@@ -190,17 +195,15 @@ class Budget:
         if signature == "tokenize":
             return Work(1, 1 + chars // _CHARS_PER_PIECE, False, chars)
         if self._head == "language_model":
-            text_work = self._symbols_work(texts)
+            symbols = 1 + sum(map(self._count, texts))
+            text_work = Work(symbols, symbols, True)  # one segment
+            if self._prompt_segment and signature == "generate_text":
+                at_once = min(symbols, self._prompt_segment) + self._slots
+                return Work(at_once, symbols + _STEP * steps, True, chars)
         else:
             text_work = self._text_work(signature, row, chars, masks)
         tokens, cost = text_work.tokens + steps, text_work.cost + _STEP * steps
         return text_work._replace(tokens=tokens, cost=cost, chars=chars)
-
-    def _symbols_work(self, texts: list[str]) -> Work:
-        """What a language model does with texts, which it reads whole."""
-        count = _SYMBOLS.get(self._unit, _most_pieces)
-        symbols = 1 + sum(map(count, texts))
-        return Work(symbols, symbols, True)
 
     def _text_work(self, signature, row, chars: int, masks: int) -> Work:
         """What the model does with so many characters of text."""

@@ -31,6 +31,8 @@ def plain(tmp_path_factory):
         {"labels": [1]},
         {"max_seq_length": "8"},
         {"max_seq_length": 0},
+        {"prompt_segment": 0},
+        {"mem_len": "8"},
         {"max_seq_length": True},
         {"vocab_size": [3]},
         {"data_options": []},

@@ -5,6 +5,7 @@ import pytest
 from serving.export import causal
 from serving.export.causal import export_causal
 from serving.export.exporter import SIZES
+from serving.generation import causal_decoder
 from tests.serving.generation.asked_models import asked
 
 WORDS = ["<eos>", "a", "b", "<unk>"]
@@ -35,6 +36,7 @@ def export(monkeypatch, tmp_path):
 def test_the_description_is_of_the_model_and_its_vocabulary(export):
     lm, root, signatures, about = export("eos", WORDS, mem_len=7)
     assert about["max_seq_length"] == about["mem_len"] == 7
+    assert about["prompt_segment"] == causal_decoder.SEGMENT
     assert about["vocab_size"] == 4 and about["unit"] == "word"
     assert about["vocabulary_sha256"] == lm.vocabulary.sha256
     assert about["sizes"] == {

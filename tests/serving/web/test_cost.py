@@ -169,6 +169,27 @@ def test_symbols_of_a_text_that_a_language_model_reads_whole(
     assert work.tokens == work.cost == symbols + 1
 
 
+def test_a_prompt_that_is_read_in_segments_runs_as_one_of_them():
+    """All of it was counted: long prompts were refused."""
+    told = DESCRIPTION | {
+        "head": "language_model",
+        "unit": "char",
+        "mem_len": 7,
+        "prompt_segment": 32,
+    }
+    budget = cost.Budget(told, None, ServerOptions(max_tokens=40), 10**9)
+    long = {"text": "a" * 999, "max_new_tokens": 50}
+    assert budget.check("generate_text", [long]) == (39, 4200, True, 999)
+    short = {"text": "a" * 9, "max_new_tokens": 1}
+    assert budget.row_work("generate_text", short) == (17, 74, True, 9)
+    with pytest.raises(UserError, match="max_tokens"):
+        budget.check("score_line", [{"text": "a" * 999}])  # one segment
+    del told["prompt_segment"]  # an older export reads it whole
+    older = cost.Budget(told, None, ServerOptions(max_tokens=40), 10**9)
+    with pytest.raises(UserError, match="max_tokens"):
+        older.check("generate_text", [long])
+
+
 def test_the_time_of_a_text_counts_its_characters():
     told = DESCRIPTION | {"head": "classification", "max_seq_length": 16}
     budget = cost.Budget(told, None, ServerOptions(), 10**9)
