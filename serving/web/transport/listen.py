@@ -218,13 +218,15 @@ def _raise_open_files(wanted: int) -> int:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < need:
+            # Few as they may be, a part of them is for connections.
+            most = max(soft - _OTHER_FILES, soft // 4, 1)
             _LOG.warning(
                 "the system lets this process open %d files: "
                 "--max_connections is %d here",
                 soft,
-                soft - _OTHER_FILES,
+                most,
             )
-            return max(soft - _OTHER_FILES, 1)
+            return most
     return wanted
 
 
