@@ -8,6 +8,8 @@ sent at once: the system of a client that has left resets the connection.
 import asyncio
 import socket
 
+from serving.web.transport.answer_transport import RestTransport
+
 BEGINNING = b"HTTP/1.1 "
 _LOOK_SECONDS = 0.05
 
@@ -23,7 +25,7 @@ class HalfClosed:
         """Sends the beginning of the answer of uvicorn's `cycle`."""
         if not cycle.response_started:
             self._transport.write(BEGINNING)
-            cycle.transport = _Rest(self._transport)
+            cycle.transport = RestTransport(self._transport, len(BEGINNING))
         if self._timer is None:
             self._look()
 
@@ -40,17 +42,3 @@ class HalfClosed:
             return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(_LOOK_SECONDS, self._look)
-
-
-class _Rest:
-    """The transport of an answer without its `BEGINNING`, which is sent."""
-
-    def __init__(self, transport: asyncio.Transport):
-        self._transport = transport
-        self._sent = len(BEGINNING)
-        self.close, self.is_closing = transport.close, transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        """Of the first bytes those that are left."""
-        self._transport.write(data[self._sent :])
-        self._sent = 0

@@ -26,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from serving.web.forms import wire
 from serving.web.scheduler import Scheduler
 from serving.web.transport import head as heads
+from serving.web.transport.answer_transport import AnswerTransport
 from serving.web.transport.half_close import HalfClosed
 from serving.web.transport.head import Broken
 
@@ -37,8 +38,11 @@ _FRAME_SHARE = 8  # ... and one more for so many bytes of content
 _SMALL = 64  # bytes: pieces of a request that are smaller gather ...
 _GATHER_SECONDS = 0.005  # ... for so long, as each read is work,
 _MOST_GATHER_SECONDS = 0.04  # and twice as long each time, up to this
-_UNREAD = 262_144  # bytes that are thrown away after an early answer ...
-_UNREAD_SECONDS = 1.0  # ... and for how long
+# After an early answer at least so many bytes, or so many of the largest bodies,
+# are thrown away, and for so long.
+_UNREAD = 262_144
+_UNREAD_BODIES = 2
+_UNREAD_SECONDS = 1.0
 
 # Nothing is upgraded here; the parser would take the body for something else.
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
@@ -57,6 +61,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _asked = ""  # path of the last head that was whole
     _unread: int | None = None  # bytes that may still be thrown away
     _ended: HalfClosed | None = None  # the client sends no more
+    _stays = False  # the connection, behind an answer to a whole request
 
     # --- The connection ------------------------------------------------------
 
@@ -271,6 +276,10 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._left = None
         elif b"content-length" in values:
             self._left = int(values[b"content-length"][0])
+        self.cycle.transport = AnswerTransport(self.transport, self._lingers)
+        self._stays = self.cycle.keep_alive
+        if self._in_body:  # an answer before its end says that it is the last
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -279,12 +288,18 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        if not self.cycle.response_started:
+            self.cycle.keep_alive = self._stays
         self._left = 0
         self._gather_seconds = _GATHER_SECONDS
         self.scheduler.connections.works(self, self._address)
         super().on_message_complete()
 
     # --- Answers -------------------------------------------------------------
+
+    def _lingers(self) -> bool:
+        """Whether `on_response_complete` closes the connection, slowly."""
+        return self._in_body and self.cycle.response_complete
 
     def on_response_complete(self) -> None:
         """The next request, or the end."""
@@ -340,11 +355,10 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._disarm()
         self._unset_keepalive_if_required()
         self._wait_for_client()
-        self._unread = _UNREAD
-        if not self.transport.can_write_eof():
-            self.transport.close()
-            return
-        self.transport.write_eof()
+        largest = self.scheduler.options.max_body_bytes
+        self._unread = max(_UNREAD, _UNREAD_BODIES * largest)
+        if self.transport.can_write_eof():  # not with HTTPS
+            self.transport.write_eof()
         self.flow.resume_reading()
         self._timer = self.loop.call_later(
             _UNREAD_SECONDS, self.transport.abort
