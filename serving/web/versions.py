@@ -60,7 +60,8 @@ class Version:
             )
         except (tf.errors.InvalidArgumentError, ValueError, TypeError) as e:
             raise UserError(
-                "the model refused these values: check ids and shapes"
+                "the model refused these values: check ids and shapes; of each "
+                "text the vocabulary must have a symbol"
             ) from e
 
     def _shared(self, signature: str) -> list[str]:

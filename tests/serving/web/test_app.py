@@ -111,6 +111,12 @@ def test_bad_requests_get_one_clear_line(client, name):
     assert client.post(PREDICT, json={"instances": ["ok"]}).status_code == 200
 
 
+def test_what_a_model_refuses_may_be_a_text_without_symbols(client):
+    """A zero-width space before a model without line ends: it named ids."""
+    answer = client.post(PREDICT, content=BAD_BODIES["refused"])
+    assert "of each text the vocabulary must have" in answer.json()["error"]
+
+
 def test_other_errors(client, caplog):
     large = client.post(PREDICT, content=b"x" * 3000)
     assert large.status_code == 413 and "2000" in large.json()["error"]

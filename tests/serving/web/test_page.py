@@ -304,9 +304,14 @@ def test_a_left_to_right_export_is_served(left_to_right):
         assert answer["outputs"]["tokens"][i] == tokens.tolist()
         added = answer["outputs"]["continuation"][i]
         assert added == lm.vocabulary.decode(tokens)
-    row = {"text": "x" * 49_000} | whole
-    body = {"signature_name": "generate_text", "instances": [row]}
+    long = "x" * 20_000  # more than --max_tokens: read segment by segment
+    body = {"signature_name": "generate_text"}
+    body["instances"] = [{"text": long} | whole]
     status, answer = ask(url, json.dumps(body).encode())
+    tokens = generator.generate(lm.prompt_ids(long), options).tokens[0]
+    assert status == 200
+    assert answer["predictions"][0]["tokens"] == tokens.tolist()
+    status, answer = ask(url, json.dumps({"instances": [long]}).encode())
     assert status == 400 and "--max_tokens" in answer["error"]
 
 
