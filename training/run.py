@@ -350,7 +350,7 @@ class TrainingRun:
         return [(step, dict(m)) for step, m in self.evaluator.history]
 
     def end(self) -> TrainResult:
-        """How it ended; says so."""
+        """How it ended; says so, of a stop whatever `progress` is."""
         s = self.state
         result = TrainResult(
             int(s.learner.optimizer.step.numpy()),
@@ -363,7 +363,7 @@ class TrainingRun:
             self.trainer.trace_count,
             s.chief,
         )
-        if self.options.progress != "none":
+        if self.options.progress != "none" or not result.finished:
             self._report(result)
         return result
 

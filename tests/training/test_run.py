@@ -355,6 +355,17 @@ def test_a_signal_during_an_evaluation_stops_behind_it(tmp_path):
 
 
 @pytest.mark.long
+def test_without_progress_a_stop_is_one_line(tmp_path):
+    """The command ended with its status, and without a word."""
+    lines = []
+    options = toy.run_options(tmp_path, progress="none", max_hours=1e-9)
+    result = train(options, say=lines.append)
+    assert not result.finished and len(lines) == 1
+    assert "--max_hours is over" in lines[0]
+    assert "resumes from there" in lines[0]
+
+
+@pytest.mark.long
 def test_sigterm_saves_within_one_host_loop(tmp_path):
     lines = []
 
