@@ -51,9 +51,9 @@ def _call(item):
 
 
 @contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes that start in the block never see Ctrl-C; this one, behind it."""
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def without_signals(*numbers: int) -> Iterator[None]:
+    """Processes that start in the block never get them; this one, behind it."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
@@ -104,7 +104,7 @@ def run(
     stop = _SPAWN.Event()
     with open_pool(num_workers, make, arguments, stop) as pool:
         try:
-            with _without_interrupts():
+            with without_signals(signal.SIGINT):
                 tasks = [pool.submit(_call, item) for item in items]
             wait = iter if ordered else concurrent.futures.as_completed
             for task in wait(tasks):

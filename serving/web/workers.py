@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +21,8 @@ from common.process import heap, workers
 
 _MOST_WAITING = 64  # pieces of work; each holds a body of at most its bound
 _NICENESS = 5
+# They reach the helper, too, which the requests that have begun still need.
+_OF_GROUPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Overloaded(Exception):
@@ -92,7 +95,9 @@ class Helper:
         loop = asyncio.get_running_loop()
         self._waiting += 1
         try:
-            return await loop.run_in_executor(pool, _do, function, *arguments)
+            with workers.without_signals(*_OF_GROUPS):
+                work = loop.run_in_executor(pool, _do, function, *arguments)
+            return await work
         except BrokenProcessPool as e:
             if pool is self._pool:
                 self._pool = None

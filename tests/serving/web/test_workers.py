@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import os
+import signal
 import threading
 from concurrent.futures.process import BrokenProcessPool
 
@@ -133,6 +134,22 @@ def test_the_helper_starts_with_its_first_work_and_gives_memory_back(
     for pool in pools:
         with pytest.raises(RuntimeError):
             pool.submit(divmod, 1, 1)
+
+
+@pytest.mark.long
+def test_what_ends_the_server_does_not_reach_its_helper(capfd):
+    """Ctrl-C printed the helper's stack trace, and cost its requests theirs."""
+
+    async def run():
+        helper = Helper()
+        number = await helper.run(os.getpid)
+        for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(number, end)
+            assert await helper.run(os.getpid) == number
+        helper.close()
+
+    asyncio.run(run())
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_helper_refuses_when_too_much_waits(pools, monkeypatch):
