@@ -1,5 +1,7 @@
 """Flags of `serving.serve`."""
 
+import ipaddress
+import re
 import socket
 
 from absl import flags
@@ -34,6 +36,15 @@ def is_loopback(host: str) -> bool:
     return host.lower() in _LOOPBACK
 
 
+def _can_be_in_a_header(name: str) -> bool:
+    """Whether a Host header can give it, beside a port; or it is `*`."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))  # of IPv6 has colons of its own
+    except ValueError:
+        return bool(name) and not re.search(r"[/:\s]", name)
+    return True
+
+
 def from_flags() -> tuple[ServerOptions, str, str, int]:
     """(ServerOptions, saved_model_dir, host, port)."""
     require(  # the system would take it for all addresses
@@ -42,6 +53,12 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
         "0.0.0.0 for all",
     )
     hosts = tuple(FLAGS.allowed_hosts)
+    for name in hosts:
+        require(
+            _can_be_in_a_header(name),
+            f"--allowed_hosts={name}: wanted a name or an address without "
+            "scheme, port and path, such as example.org",
+        )
     if not hosts:
         hosts = _LOOPBACK
         if not is_loopback(FLAGS.host):

@@ -35,6 +35,14 @@ def test_the_host_header_is_checked_at_every_address(parse):
     one = parse("--host=0.0.0.0", "--allowed_hosts=a.example")
     assert one.allowed_hosts == ("a.example",)
     assert parse("--allowed_hosts=*").allowed_hosts == ()
+    assert parse("--allowed_hosts=::1,a").allowed_hosts == ("::1", "a")
+
+
+@pytest.mark.parametrize("name", ["a.example:8501", "https://a.example", "a/b"])
+def test_an_allowed_host_has_no_port(parse, name):
+    """No Host header was compared with it: every request got 403."""
+    with pytest.raises(UserError, match=f"^--allowed_hosts={name}: wanted"):
+        parse(f"--allowed_hosts=b.example,{name}")
 
 
 def test_an_open_server_is_one_line_of_warning(capsys):
