@@ -80,6 +80,10 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
             f"--stop_lines={options.stop_lines}: {lm.vocabulary_path} has no "
             "line end, so no line is ever closed; leave it out"
         )
+    if options.allow_unk and lm.vocabulary.unk_id is None:
+        raise UserError(
+            f"--allow_unk: {lm.vocabulary_path} has no <unk>; leave it out"
+        )
     text = _primed(prompt, priming, lm.vocabulary)
     generator = CausalGenerator(
         lm.model,

@@ -194,6 +194,17 @@ def test_flags_of_left_to_right_models_are_refused(monkeypatch, given):
         generate.main()
 
 
+def test_what_is_unknown_is_written_where_a_vocabulary_has_it(monkeypatch):
+    """The flag had no effect."""
+    lm = asked("none", ["a", "b"])
+    monkeypatch.setattr("serving.generation.causal.load_causal", lambda *_: lm)
+    options = GenerateOptions("a", allow_unk=True)
+    with pytest.raises(UserError, match="^--allow_unk: v.json has no <unk>"):
+        generate._left_to_right(
+            "a", "", options, SamplingOptions(), ModelOptions("folder")
+        )
+
+
 def test_lines_stop_where_a_vocabulary_ends_them(monkeypatch):
     lm = asked("none", ["a", "b", "<unk>"])
     monkeypatch.setattr("serving.generation.causal.load_causal", lambda *_: lm)
