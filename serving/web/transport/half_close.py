@@ -11,7 +11,8 @@ import socket
 from serving.web.transport.answer_transport import RestTransport
 
 BEGINNING = b"HTTP/1.1 "
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.05  # to the second look, and twice as long each time,
+_MOST_LOOK_SECONDS = 1.0  # up to this: a reset comes within a round trip
 
 
 class HalfClosed:
@@ -20,6 +21,7 @@ class HalfClosed:
     def __init__(self, transport: asyncio.Transport):
         self._transport = transport
         self._timer: asyncio.TimerHandle | None = None
+        self._seconds = _LOOK_SECONDS
 
     def answers(self, cycle) -> None:
         """Sends the beginning of the answer of uvicorn's `cycle`."""
@@ -41,4 +43,5 @@ class HalfClosed:
             self._transport.abort()
             return
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LOOK_SECONDS, self._look)
+        self._timer = loop.call_later(self._seconds, self._look)
+        self._seconds = min(2 * self._seconds, _MOST_LOOK_SECONDS)
