@@ -60,6 +60,15 @@ def without_signals(*numbers: int) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
+def _tracked() -> contextlib.AbstractContextManager:
+    """Around what starts Python's tracker of semaphores.
+
+    It ignores the other signals that a group gets; a closed terminal would end
+    it, and each semaphore would then be a stack trace.
+    """
+    return without_signals(signal.SIGHUP)
+
+
 def open_pool(
     num_workers: int, make: Callable, arguments: tuple = (), stop: Any = None
 ) -> concurrent.futures.ProcessPoolExecutor:
@@ -68,12 +77,13 @@ def open_pool(
     All are picklable. Once `stop`, an event of `multiprocessing`, is set, their
     tasks end with KeyboardInterrupt.
     """
-    return concurrent.futures.ProcessPoolExecutor(
-        num_workers,
-        mp_context=_SPAWN,
-        initializer=_start,
-        initargs=(os.getpid(), make, arguments, stop),
-    )
+    with _tracked():
+        return concurrent.futures.ProcessPoolExecutor(
+            num_workers,
+            mp_context=_SPAWN,
+            initializer=_start,
+            initargs=(os.getpid(), make, arguments, stop),
+        )
 
 
 def run(
@@ -101,7 +111,8 @@ def run(
         call = make(*arguments) if items else None
         yield from (call(item) for item in items)
         return
-    stop = _SPAWN.Event()
+    with _tracked():
+        stop = _SPAWN.Event()
     with open_pool(num_workers, make, arguments, stop) as pool:
         try:
             with without_signals(signal.SIGINT):

@@ -30,6 +30,35 @@ def test_ordered_results_come_in_the_order_of_the_items(num_workers):
     assert sum(parts, []) == [2 * x for x in range(10)]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "use",
+    [
+        "pool = workers.open_pool(1, int); close()",
+        "found = workers.run(operator.methodcaller, ('bit_length',), [1, 2], 2)"
+        "; next(found); close(); list(found)",
+    ],
+)
+def test_a_closed_terminal_does_not_end_the_tracker_of_semaphores(use):
+    """Its end printed a stack trace for each of them."""
+    code = (
+        "import operator, os, signal, time\n"
+        "from multiprocessing import resource_tracker\n"
+        "from common.process import workers\n"
+        "def close():\n"
+        "    number = resource_tracker._resource_tracker._pid\n"
+        "    os.kill(number, signal.SIGHUP)\n"
+        "    time.sleep(0.3)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code + use],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_items_start_nothing():
     assert list(workers.run(None, (), [], 2)) == []
 
