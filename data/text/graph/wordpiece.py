@@ -21,6 +21,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from common.errors import UserError
+from common.vocabularies.frames import rule_parts
 from data.text.graph import added_tokens, graph_text
 from data.text.graph.added_tokens import AddedToken
 from data.text.graph.composed import rewritten
@@ -81,18 +82,16 @@ def parse(offline: ReleasedTokenizer) -> WordPieceFile:
 
 
 def _check_rules(content: dict, path: str) -> None:
-    for field, known in (
-        ("normalizer", _NORMALIZERS),
-        ("pre_tokenizer", _PRE_TOKENIZERS),
+    for field, parts, known in (
+        ("normalizer", "normalizers", _NORMALIZERS),
+        ("pre_tokenizer", "pretokenizers", _PRE_TOKENIZERS),
     ):
-        rule = content.get(field)
-        if rule is None and field == "normalizer":
-            continue
-        rules = [rule]
-        if rule and rule.get("type") == "Sequence":
-            rules = rule.get(field + "s") or rule.get("pretokenizers") or [None]
-        for one in rules:
-            kind = one.get("type") if one else None
+        kinds = [
+            row.get("type") for row in rule_parts(content.get(field), parts)
+        ]
+        if not kinds and field == "pre_tokenizer":
+            kinds = [None]  # words are cut by something
+        for kind in kinds:
             if kind not in known:
                 raise UserError(
                     f"{path}: wanted a {field} of {', '.join(known)}, found "

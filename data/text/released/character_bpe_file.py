@@ -7,6 +7,7 @@ characters without a piece.
 
 from typing import NamedTuple
 
+from common.vocabularies.frames import rule_parts
 from data.text.released import bpe_file, marked_file
 from data.text.released.marked_file import MarkedFile, Marks
 from data.text.released.released_tokenizer import ReleasedTokenizer
@@ -65,8 +66,8 @@ def parse(offline: ReleasedTokenizer) -> CharacterBpeFile:
 
 def _marks(rules: dict, path: str) -> Marks:
     """Words of a file; its normalizer may have made the marks."""
-    parts = marked_file.rows(rules.get("pre_tokenizer"), "pretokenizers")
-    normalizers = marked_file.rows(rules.get("normalizer"), "normalizers")
+    parts = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
+    normalizers = rule_parts(rules.get("normalizer"), "normalizers")
     if any(_SPACES.items() <= row.items() for row in normalizers[-1:]):
         # Nothing is left that a split at spaces could find.
         parts = [row for row in parts if not _at_spaces(row)]

@@ -8,6 +8,7 @@ import json
 from typing import NamedTuple, NoReturn
 
 from common.errors import UserError
+from common.vocabularies.frames import rule_parts
 from data.text.graph import added_tokens
 from data.text.graph.added_tokens import AddedToken
 from data.text.released import charsmap
@@ -72,7 +73,9 @@ def parse(offline: ReleasedTokenizer, unknown: int, marks: Marks) -> MarkedFile:
     tokens = added_tokens.read(rules, package, path)
     pieces = [package.id_to_token(i) or "" for i in range(offline.vocab_size)]
     byte_ids = _byte_ids(model, package)
-    decoders = [row["type"] for row in rows(rules.get("decoder"), "decoders")]
+    decoders = [
+        row["type"] for row in rule_parts(rules.get("decoder"), "decoders")
+    ]
     return MarkedFile(
         pieces,
         _texts(pieces, tokens, byte_ids if "ByteFallback" in decoders else []),
@@ -94,21 +97,12 @@ def refuse(path: str, wanted: str, value: object) -> NoReturn:
     )
 
 
-def rows(rule: dict | None, field: str) -> list[dict]:
-    """The parts of a rule of `tokenizer.json`, those of parts, too."""
-    if not rule:
-        return []
-    if rule.get("type") != "Sequence":
-        return [rule]
-    return [part for one in rule[field] for part in rows(one, field)]
-
-
 def metaspace(rules: dict, path: str, others: str = "") -> Marks:
     """The marks of the pre_tokenizer Metaspace.
 
     `others` are named in the refusal of another one.
     """
-    parts = rows(rules.get("pre_tokenizer"), "pretokenizers")
+    parts = rule_parts(rules.get("pre_tokenizer"), "pretokenizers")
     kinds = [row["type"] for row in parts]
     if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         refuse(path, f"the pre_tokenizer {others}Metaspace", kinds)
@@ -135,7 +129,7 @@ def _texts(pieces, tokens, byte_ids) -> list[bytes]:
 
 
 def _steps(rules: dict, path: str) -> list[Step]:
-    parts = rows(rules.get("normalizer"), "normalizers")
+    parts = rule_parts(rules.get("normalizer"), "normalizers")
     kinds = [row["type"] for row in parts]
     steps: list[Step] = []
     table: list[dict] = []

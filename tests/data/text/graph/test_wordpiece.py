@@ -162,6 +162,19 @@ def test_added_tokens_of_normalised_texts(vocab, tmp_path):
     assert not _differences(offline, [*texts, *released.ODD])
 
 
+def test_rules_may_be_sequences_of_sequences(vocab, tmp_path):
+    def nest(rules):
+        for name, field in (
+            ("normalizer", "normalizers"),
+            ("pre_tokenizer", "pretokenizers"),
+        ):
+            for _ in range(2):
+                rules[name] = {"type": "Sequence", field: [rules[name]]}
+
+    offline = opening.open_tokenizer(_planted(vocab, tmp_path, nest))
+    assert not _differences(offline, [_TEXT, *released.ODD])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -171,6 +184,7 @@ def test_added_tokens_of_normalised_texts(vocab, tmp_path):
             lambda r: r.update(pre_tokenizer={"type": "WhitespaceSplit"}),
             "pre_tokenizer",
         ),
+        (lambda r: r.update(pre_tokenizer=None), "found None"),
     ],
 )
 def test_rules_that_no_graph_has_are_one_line(vocab, tmp_path, change, words):
