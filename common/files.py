@@ -277,7 +277,7 @@ def read_json_object(path: str, hint: str) -> dict[str, Any]:
         content = read_bytes(path)
         memory.check_json(content, path)
         value = json.loads(content)
-    except FileNotFoundError as e:
+    except (FileNotFoundError, NotADirectoryError) as e:
         raise UserError(f"{path} does not exist: {hint}") from e
     except (ValueError, RecursionError) as e:
         raise UserError(f"{path} is not valid JSON: {e}") from e

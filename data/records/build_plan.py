@@ -12,6 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Container, Sequence
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -190,12 +191,13 @@ def remove(path: str, pattern: str, keep: Container[str] = ()) -> None:
             files.remove(os.path.join(path, name))
 
 
-def read_json(path: str):
-    """A JSON file's value; None where there is none or it is damaged."""
+def read_json(path: str) -> dict[str, Any] | None:
+    """A JSON file's object; None where there is none or it is damaged."""
     try:
-        return json.loads(files.read_bytes(path))
-    except (OSError, ValueError):
+        value = json.loads(files.read_bytes(path))
+    except (OSError, ValueError, RecursionError):
         return None
+    return value if isinstance(value, dict) else None
 
 
 def find_duplicates(

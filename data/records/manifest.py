@@ -178,22 +178,8 @@ def kind_of(data_dir: str) -> str:
 
 
 def _read(data_dir: str, command: str) -> dict[str, Any]:
-    path = os.path.join(data_dir, FILE_NAME)
-    try:
-        value = json.loads(files.read_bytes(path))
-    except OSError as e:
-        raise UserError(
-            f"{path} does not exist: no finished data there; build them with "
-            f"`{command}`"
-        ) from e
-    except (ValueError, RecursionError) as e:
-        raise UserError(f"{path} is not valid JSON: {e}") from e
-    if not isinstance(value, dict):
-        raise UserError(
-            f"{path}: wanted a JSON object, found {type(value).__name__}; "
-            "build the data again"
-        )
-    return value
+    hint = f"no finished data there; build them with `{command}`"
+    return files.read_json_object(os.path.join(data_dir, FILE_NAME), hint)
 
 
 def _checksums(value: dict) -> dict[str, str]:

@@ -38,6 +38,14 @@ def test_a_folder_is_new_unfinished_or_finished(tmp_path):
     assert build_plan.check_folder(str(tmp_path), RECORD)
 
 
+@pytest.mark.parametrize(
+    "content", ["", "[1]", "7", "[" * 100_000], ids=range(4)
+)
+def test_a_plan_that_is_none_is_another_file(tmp_path, content):
+    (tmp_path / "plan.json").write_text(content)
+    assert "holds other files (plan.json)" in refused(tmp_path)
+
+
 def test_every_option_that_differs_is_named(tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(RECORD))
     line = refused(tmp_path, options={"seed": 4, "size": 1}, vocabulary="1e")

@@ -61,3 +61,13 @@ def test_a_manifest_that_someone_else_wrote_is_one_line(folder):
         with pytest.raises(UserError, match="json: (a field is|`options` is)"):
             PretrainingManifest.load(str(copy))
         inside[field] = old
+
+
+def test_a_manifest_that_cannot_be_read_is_not_called_missing(tmp_path):
+    for folder in (tmp_path, tmp_path / "no", tmp_path / "a.txt"):
+        (tmp_path / "a.txt").touch()
+        with pytest.raises(UserError, match="does not exist: no finished data"):
+            PretrainingManifest.load(str(folder))
+    (tmp_path / "manifest.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        manifest_lib.kind_of(str(tmp_path))
