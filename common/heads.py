@@ -13,6 +13,13 @@ from typing import Any
 from common.errors import UserError
 
 ENCODER = "encoder"  # weights without a head
+# Heads of rows of texts with a label: a class, a number, several classes.
+CLASSIFIERS = ("classification", "regression", "multi_label")
+# How hidden states become one vector, what is looked at then, and how they
+# become the vector of a text where nothing is trained.
+SUMMARY_TYPES = ("last", "first", "mean", "attn")
+SUMMARY_POOLINGS = ("masked", "original")
+TEXT_POOLINGS = ("mean", "cls", "max", "last")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,11 @@ from common.checks import (
     require,
     weights,
 )
+from common.heads import TEXT_POOLINGS
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting
-from serving.generation.options import TEXT_POOLINGS, max_chars_setting
+from serving.generation.options import max_chars_setting
 from training.run_options import EXPORT_PRECISIONS
 
 # Tasks of exports that no fine-tuning makes.

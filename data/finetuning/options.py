@@ -5,6 +5,7 @@ import dataclasses
 from common.checks import FIELD, distinct, one_of, require, weights
 from common.contract.symbols import CLS_LAST, LAYOUTS, row_symbols
 from common.errors import UserError
+from common.heads import CLASSIFIERS
 from common.settings import (
     DATA,
     HEAD,
@@ -17,7 +18,6 @@ from common.settings import (
 from common.vocabularies.text_settings import TextChoice, TextSettings
 
 RANKED = ("qnli", "wnli")  # what `--ranking` is for
-CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
 # Other names of tasks, in lower case -> those of `classifier.sets`.
 ALIASES = {
     "sst2": "sst-2",
@@ -117,7 +117,7 @@ class ClassifierDataOptions(DataOptions):
     """A classification or regression task.
 
     Attributes:
-      head: one of `CLASSIFIER_HEADS`; only for generic tables.
+      head: one of `common.heads.CLASSIFIERS`; only for generic tables.
     """
 
     task_name: str = setting(
@@ -211,7 +211,7 @@ class ClassifierDataOptions(DataOptions):
                 f"--ranking is for {' and '.join(RANKED)}, received "
                 f"--task_name={self.task_name}"
             )
-        one_of(self, head=CLASSIFIER_HEADS)
+        one_of(self, head=CLASSIFIERS)
         distinct(self, "labels", "a class")
         if self.head == "multi_label" and not self.label_separator:
             raise UserError("--label_separator must not be empty")

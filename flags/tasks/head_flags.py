@@ -31,7 +31,7 @@ def define() -> None:
 
 
 def from_flags() -> str:
-    """One of `data.finetuning.options.CLASSIFIER_HEADS`.
+    """One of `common.heads.CLASSIFIERS`.
 
     Raises UserError: flags that exclude each other.
     """

@@ -12,9 +12,9 @@ from absl.testing import flagsaver
 
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.heads import CLASSIFIERS
 from common.references import resolve
 from data.finetuning.options import (
-    CLASSIFIER_HEADS,
     ClassifierDataOptions,
     DataOptions,
     TaggingDataOptions,
@@ -105,7 +105,7 @@ class ClassifierCommand(TaskCommand):
             raise UserError(
                 "--task_name must be given: --model_dir holds no trained model"
             )
-        if not name and trained.head not in CLASSIFIER_HEADS:
+        if not name and trained.head not in CLASSIFIERS:
             raise UserError(
                 f"the model is of {trained.task_name} (head {trained.head}), "
                 "which is not for run_classifier.py: take the command that "
@@ -113,7 +113,7 @@ class ClassifierCommand(TaskCommand):
             )
         head = head_flags.from_flags()
         asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
-        if trained and not asked and trained.head in CLASSIFIER_HEADS:
+        if trained and not asked and trained.head in CLASSIFIERS:
             head = trained.head
         head_flags.check(name or trained.task_name, head)
         return flag_values.build(

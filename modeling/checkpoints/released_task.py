@@ -18,7 +18,6 @@ from modeling.encoders.registry import spec_of
 
 _MULTI_LABEL = "multi_label"
 _TASKS = {"span": "squad", "multiple_choice": "race"}
-_SEQUENCE = ("classification", _MULTI_LABEL, "regression")
 _NAMED = ("classification", _MULTI_LABEL, "token_classification")
 # Rows are at most so long where the user says nothing.
 _LENGTH = 512
@@ -69,7 +68,7 @@ def fields(folder: str) -> dict[str, Any] | None:
     data = {"layout": layout, "released": True}
     if head == "span":
         data["max_query_length"] = min(_QUERY, length // 2)
-    if head in _SEQUENCE and _reads_pairs(folder):
+    if head in heads.CLASSIFIERS and _reads_pairs(folder):
         data["num_texts"] = 2
     return {
         "task_name": _TASKS.get(head, "released"),

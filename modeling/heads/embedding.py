@@ -2,10 +2,9 @@
 
 import tensorflow as tf
 
+from common.heads import TEXT_POOLINGS
 from modeling.encoders.registry import spec_of
 from modeling.models.task_model import TaskModel
-
-POOLINGS = ("mean", "cls", "max", "last")
 
 
 class EmbeddingModel(TaskModel):
@@ -30,9 +29,9 @@ class EmbeddingModel(TaskModel):
         dimensions: int = 0,
         **kwargs,
     ):
-        if pooling not in POOLINGS:
+        if pooling not in TEXT_POOLINGS:
             raise ValueError(
-                f"`pooling` must be one of {POOLINGS}, received {pooling!r}"
+                f"`pooling` must be one of {TEXT_POOLINGS}, received {pooling!r}"
             )
         super().__init__(config, **kwargs)
         self.pooling = pooling

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
+from common.heads import SUMMARY_POOLINGS, SUMMARY_TYPES
 from common.references import resolve
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.base import ConfiguredLayer
@@ -13,10 +14,6 @@ from modeling.encoders.registry import spec_of
 from modeling.encoders.stack import check_choice
 from modeling.ops import dropout, initializers, saving
 from modeling.ops.normalization import LayerNorm
-
-SUMMARY_TYPES = ("last", "first", "mean", "attn")
-POOLINGS = ("masked", "original")
-
 
 # Canonical names: ModernBERT's head before decoder and classifiers, and what
 # only a language model has beside it.
@@ -86,7 +83,7 @@ class SequenceSummary(ConfiguredLayer):
         if summary_type is None:
             summary_type = spec_of(config.model_type).capabilities.summary_type
         check_choice("summary_type", summary_type, SUMMARY_TYPES)
-        check_choice("pooling", pooling, POOLINGS)
+        check_choice("pooling", pooling, SUMMARY_POOLINGS)
         self.summary_type = summary_type
         self.use_proj = use_proj
         self.pooling = pooling

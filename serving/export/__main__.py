@@ -19,6 +19,7 @@ from common.checks import require
 from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.heads import CLASSIFIERS
 from common.vocabularies import text_settings, vocabulary
 from common.weights import hub
 from flags import app, flag_values
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from modeling.encoders.contract import EncoderConfig
 
 _PRETRAINING = "pretraining"  # head of language models with a mask
-# Heads whose rows may be of several texts.
-_SEQUENCE = ("classification", "multi_label", "regression")
 _LENGTH = 512  # rows of language models, where nothing else is said
 
 
@@ -166,7 +165,7 @@ def _of_texts(spec: TaskSpec, count: int, path: str) -> TaskSpec:
     data = spec.data_options
     trained = int(data.get("num_texts", 1))
     known = not data.get("released") or "num_texts" in data
-    if spec.head not in _SEQUENCE or (known and count != trained):
+    if spec.head not in CLASSIFIERS or (known and count != trained):
         raise UserError(
             f"--num_texts={count}: wanted a classifier that another program "
             f"fine-tuned, {path} says {spec.head} of {trained} texts; leave "

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from common.errors import UserError
+from common.heads import CLASSIFIERS
 from data.finetuning import ensembles
 from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad.answers import SquadAnswers
@@ -22,7 +23,6 @@ from serving.signatures.choice import choice_of
 from serving.signatures.sequence import THRESHOLD, answers_of
 
 Outputs = Mapping[str, np.ndarray]
-SEQUENCES = ("classification", "multi_label", "regression")
 CHOICE, SPAN = "multiple_choice", "span"
 # Entries of a list of answers; the first is also `answer_...`.
 _NBEST = ("text", "start", "end", "probability", "start_log_prob")
@@ -137,7 +137,7 @@ def _counts(members: Sequence[Outputs]) -> set[str]:
 def _check_alike(models: Sequence[SavedModel]) -> None:
     first = models[0]
     head = first.description["head"]
-    known = (*SEQUENCES, CHOICE, SPAN)
+    known = (*CLASSIFIERS, CHOICE, SPAN)
     if head not in known and len(models) > 1:
         raise UserError(
             f"--ensemble is for {', '.join(known)}, found {head} in "

@@ -16,10 +16,10 @@ import tensorflow as tf
 from common.contract import symbols
 from common.contract.symbols import CLS_FIRST
 from common.errors import UserError
+from common.heads import TEXT_POOLINGS
 from data.text.opening import AnyTokenizer
 from modeling.encoders.base import Encoder
 from modeling.encoders.registry import spec_of
-from serving.generation.options import TEXT_POOLINGS
 from serving.generation.sentence_folder import SentenceFolder
 
 _WINDOW = 64  # batches whose texts are sorted by length

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from common.checks import follows, require
+from common.heads import TEXT_POOLINGS
 from common.settings import (
     FOLDER,
     REQUIRED,
@@ -15,8 +16,6 @@ from common.settings import (
 from common.vocabularies.text_settings import TextChoice
 from common.weights.weights_line import choice_setting, part_setting
 
-# How the vectors of a text's tokens become one.
-TEXT_POOLINGS = ("mean", "cls", "max", "last")
 ORDERS = ("left_to_right", "right_to_left", "random")
 
 

@@ -3,16 +3,15 @@
 import dataclasses
 import os
 
-from common.checks import distinct_folders, one_of, weights
+from common.checks import distinct_folders, weights
 from common.errors import UserError
+from common.heads import SUMMARY_POOLINGS, SUMMARY_TYPES
 from common.settings import CONFIG, FOLDER, HEAD, Kept, check, setting
 from training.run_options import EXPORT_PRECISIONS, MOST_SEEDS, RunOptions
 
 # Metrics of which a smaller value is better.
 LOWER_IS_BETTER = ("loss", "mse")
 BALANCED = "balanced"
-SUMMARY_TYPES = ("last", "first", "mean", "attn")
-POOLINGS = ("masked", "original")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +55,7 @@ class FinetuneOptions:
         "masked",
         "What mean, first and last look at: masked = real tokens, original "
         "= padding, too, as in a checkpoint that the original fine-tuned.",
-        choices=POOLINGS,
+        choices=SUMMARY_POOLINGS,
         kept=Kept(HEAD, True, "masked"),
     )
     recompute_layers: bool = False
@@ -170,8 +169,6 @@ class FinetuneOptions:
                 "fine-tuning are of whole sets; leave it out (--eval_every=N "
                 "says how often)"
             )
-        if self.summary_type is not None:
-            one_of(self, summary_type=SUMMARY_TYPES)
         if self.pack and self.pooling == "original":
             raise UserError(
                 "--pooling=original counts padding, which --pack leaves out: "
