@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from common import locks
 from common.errors import Stopped, UserError
+from common.process.memory import GIB
 from training import strategy
 from training.checkpointing.best_checkpoint import begin_anew
 from training.checkpointing.checkpoints import write_config
@@ -322,9 +323,7 @@ class TrainingRun:
         output["parameter_norm"] = float(
             tf.linalg.global_norm([v.value() for v in optimizer.trained])
         )
-        output["peak_memory_gib"] = (
-            report.device_peak_bytes() or report.peak_memory_bytes()
-        ) / report.GIB
+        output["peak_memory_gib"] = report.peak_memory_gib()
         due = options.save_steps and step % options.save_steps == 0
         if due or step == options.train_steps:
             self._in_saves(s.checkpoints.save, step)
@@ -375,7 +374,6 @@ class TrainingRun:
                 f"{result.checkpoint}; the same command resumes from there"
             )
             return
-        peak = report.device_peak_bytes() or report.peak_memory_bytes()
         self.say(
             f"trained to step {result.step} in {report.clock(seconds)}; "
             f"checkpoint {result.checkpoint}"
@@ -387,8 +385,8 @@ class TrainingRun:
             f"{self.save_seconds / seconds:.2%} of the time"
         )
         self.say(
-            f"memory: estimated {self.estimate / report.GIB:.2f} GiB, "
-            f"largest use {peak / report.GIB:.2f} GiB"
+            f"memory: estimated {self.estimate / GIB:.2f} GiB, "
+            f"largest use {report.peak_memory_gib():.2f} GiB"
         )
 
 

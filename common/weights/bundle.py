@@ -18,7 +18,8 @@ from common import files
 from common.errors import UserError
 
 _FOOTER = 48
-_MAGIC = bytes.fromhex("57fb808b247547db")
+# The last bytes of a table of TensorFlow, so of every whole `.index`.
+MAGIC = bytes.fromhex("57fb808b247547db")
 _TRAILER = 5  # compression, checksum
 _NAMES = 16  # bytes of all names for each byte of the file
 _MAX_BYTES = 1 << 28  # of an index; a million tensors take less
@@ -119,7 +120,7 @@ class _Shards:
 def _rows(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of a table, in its order."""
     footer = data[-_FOOTER:]
-    if len(footer) < _FOOTER or not footer.endswith(_MAGIC):
+    if len(footer) < _FOOTER or not footer.endswith(MAGIC):
         raise _Damaged("its end is not that of a checkpoint's index")
     at = 0
     numbers = []

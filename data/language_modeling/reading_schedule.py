@@ -101,8 +101,8 @@ class Lanes(Schedule):
         super().__init__(tokens, batch_size, seq_len)
         bounds = self._lanes()
         self._begin, self._end = bounds[:-1], bounds[1:]
-        longest = int((self._end - self._begin).max())
-        self.steps_per_epoch = -(-longest // seq_len)
+        self._longest = int((self._end - self._begin).max())
+        self.steps_per_epoch = -(-self._longest // seq_len)
 
     def reads(self, steps: np.ndarray) -> Reads:
         epoch, inside = np.divmod(steps, self.steps_per_epoch)
@@ -206,8 +206,8 @@ def longest(seq_len: int, deviation: float = DEVIATION) -> int:
     return max(LEAST, int(seq_len + MOST_DEVIATIONS * deviation))
 
 
-class Varied(Schedule):
-    """Every place once per epoch: B lanes that join, lengths drawn each epoch.
+class Varied(Lanes):
+    """`Lanes` whose segments have lengths that are drawn each epoch.
 
     All rows of a step have the same length but where their lane ends. Memory
     is empty where an epoch begins.
@@ -215,10 +215,7 @@ class Varied(Schedule):
 
     def __init__(self, tokens: int, batch_size: int, seq_len: int, seed: int):
         super().__init__(tokens, batch_size, seq_len)
-        bounds = self._lanes()
-        self._begin, self._end = bounds[:-1], bounds[1:]
         self._seed = seed
-        self._longest = int((self._end - self._begin).max())
         self.width = longest(seq_len)
         self._last: tuple[int, np.ndarray] = (-1, np.zeros(0, np.int64))
         self._firsts = [0]  # steps that epochs begin with

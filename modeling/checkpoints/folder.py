@@ -18,6 +18,7 @@ from tensorflow.python.training import checkpoint_state_pb2
 
 from common import files
 from common.errors import UserError
+from common.weights.bundle import MAGIC
 
 HINT = "checkpoint"
 INDEX = ".index"
@@ -25,8 +26,6 @@ INDEX = ".index"
 UNFINISHED = "_temp"
 SHARD = re.compile(r"(.+)\.data-(\d+)-of-(\d+)")
 _STEP = re.compile(r"(.+)-(\d+)")
-# The last bytes of a table of TensorFlow, so of every whole `.index`.
-_FOOTER = bytes.fromhex("57fb808b247547db")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +217,7 @@ def _shard_count(index: bytes) -> int:
     A table of TensorFlow begins with the entry of the empty key: three lengths
     of a byte (shared key, own key, value), then the header.
     """
-    if len(index) < 3 or index[:2] != b"\0\0" or not index.endswith(_FOOTER):
+    if len(index) < 3 or index[:2] != b"\0\0" or not index.endswith(MAGIC):
         return 0
     header = tensor_bundle_pb2.BundleHeaderProto()
     try:

@@ -9,10 +9,9 @@ import math
 
 import tensorflow as tf
 
+from common.process.memory import GIB
 from modeling.heads import cluster_losses
 from training.step.learner import Learner
-
-GIB = 1024.0**3
 
 
 def activation_bytes(

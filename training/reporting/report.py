@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from tqdm import tqdm
 
+from common.process.memory import GIB
 from training.checkpointing.run_state import RunState
 from training.optim import variable_groups
 from training.run_options import OptimizerOptions
 from training.strategy import describe
-
-GIB = 1024.0**3
 
 
 def clock(seconds: float) -> str:
@@ -23,17 +22,15 @@ def clock(seconds: float) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def peak_memory_bytes() -> int:
-    """Largest resident size of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def device_peak_bytes() -> int | None:
-    """Largest use of the first GPU, or None without one."""
-    if not tf.config.list_physical_devices("GPU"):
-        return None
-    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+def peak_memory_gib() -> float:
+    """Largest use so far: of the first GPU, without one of this process."""
+    peak = 0
+    if tf.config.list_physical_devices("GPU"):
+        peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    if not peak:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak *= 1 if sys.platform == "darwin" else 1024
+    return peak / GIB
 
 
 def start_lines(run: RunState, extra: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ def table(rows, blocks=1):
     names = _block([(0, b"\xff", places[0])] * blocks)
     places.append(_varint(len(found)) + _varint(len(names)))
     footer = (places[1] + places[2]).ljust(40, b"\0")
-    return found + names + bytes(5) + footer + bundle._MAGIC
+    return found + names + bytes(5) + footer + bundle.MAGIC
 
 
 def entry(shape=(2, 3), size=24, offset=0, dtype=FLOAT, shard=0):
