@@ -1,9 +1,11 @@
 """Figures of tables: Matplotlib without a display, as PNG and SVG."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common import files
+from common.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,21 +90,36 @@ def _characters(path: str) -> set[int]:
         return set()  # listed, but gone or damaged
 
 
-def save(figure: "Figure", stem: str) -> list[str]:
-    """Writes STEM.png and STEM.svg, atomically; their paths.
+def check_path(path: str) -> None:
+    """UserError: no picture can be written there, by its ending or its folder."""
+    if path.rpartition(".")[2] not in KINDS:
+        endings = " or ".join(f".{kind}" for kind in KINDS)
+        raise UserError(f"--output must end in {endings}, found {path}")
+    folder = os.path.dirname(path)
+    if folder and not files.is_folder(folder):
+        raise UserError(f"--output: the folder {folder} does not exist")
+
+
+def write(figure: "Figure", path: str) -> None:
+    """Writes a picture in the form of its ending, atomically.
 
     Equal figures give equal bytes.
     """
     import matplotlib
 
-    paths = []
-    for kind in KINDS:
-        paths.append(f"{stem}.{kind}")
-        # Ids and the date of an SVG would differ from run to run.
-        about = {"metadata": {"Date": None}} if kind == "svg" else {}
-        with (
-            matplotlib.rc_context({"svg.hashsalt": "figure"}),
-            files.atomic_open(paths[-1], "wb") as f,
-        ):
-            figure.savefig(f, format=kind, dpi=150, **about)
+    kind = path.rpartition(".")[2]
+    # Ids and the date of an SVG would differ from run to run.
+    about = {"metadata": {"Date": None}} if kind == "svg" else {}
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "figure"}),
+        files.atomic_open(path, "wb") as f,
+    ):
+        figure.savefig(f, format=kind, dpi=150, **about)
+
+
+def save(figure: "Figure", stem: str) -> list[str]:
+    """Writes STEM.png and STEM.svg with `write`; their paths."""
+    paths = [f"{stem}.{kind}" for kind in KINDS]
+    for path in paths:
+        write(figure, path)
     return paths

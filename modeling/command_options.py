@@ -82,9 +82,7 @@ class ExplainOptions(Checked):
     spiece_model_file: str = setting(
         "", "SentencePiece file, for --split=pieces.", released=VOCABULARY
     )
-    output: str = setting(
-        "", "Also draw it: both matrices as PNG, a graph as PNG or SVG."
-    )
+    output: str = setting("", "Also draw it, as PNG or SVG by the ending.")
     view: str = setting(
         "masks",
         "The masks as matrices; or the layers as a graph, all in one "

@@ -4,14 +4,13 @@ Nodes are `h_i^(l)` (content), `g_i^(l)` (query) and `mem_k^(l)`, l = 0 the
 embeddings; arrows are what the model's own masks let each node attend to.
 """
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from common import figures, files
+from common import figures
 from common.errors import UserError
 from modeling.attention import masks
 
@@ -136,15 +135,11 @@ def lines(shown: dict[str, list[Arrow]]) -> str:
 def draw(
     shown: dict[str, list[Arrow]], tokens: Sequence[str], path: str
 ) -> None:
-    """Draws the views beside each other, T words below places, atomically.
+    """Draws the views beside each other, T words below places.
 
-    Raises UserError: another ending, or no such folder.
+    Raises UserError: see `figures.check_path`.
     """
-    folder, ending = os.path.dirname(path), path.rsplit(".", 1)[-1]
-    if folder and not tf.io.gfile.isdir(folder):
-        raise UserError(f"--output: the folder {folder} does not exist")
-    if ending not in ("png", "svg"):
-        raise UserError(f"--output must end in .png or .svg, found {path}")
+    figures.check_path(path)
     columns = min(len(shown), 4)
     rows = -(-len(shown) // columns)
     size = ((2.5 + 0.8 * len(tokens)) * columns, 4 * rows)
@@ -156,8 +151,7 @@ def draw(
     for axes, (title, of_view) in zip(grid.flat, shown.items(), strict=False):
         axes.set_title(title, fontsize=9)
         _draw_view(axes, of_view, every, tokens)
-    with files.atomic_open(path, "wb") as f:
-        figure.savefig(f, format=ending, dpi=150)
+    figures.write(figure, path)
 
 
 def _draw_view(axes, found, every, tokens) -> None:

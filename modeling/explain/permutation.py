@@ -1,14 +1,13 @@
 """A factorization order made visible: who sees whom, and the factors."""
 
 import dataclasses
-import os
 import unicodedata
 import warnings
 
 import numpy as np
 import tensorflow as tf
 
-from common import figures, files
+from common import figures
 from common.errors import UserError
 from modeling.attention import masks
 
@@ -96,13 +95,12 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
 
 
 def draw(explanation: Explanation, path: str) -> None:
-    """Draws both matrices side by side as a PNG, atomically.
+    """Draws both matrices side by side as PNG or SVG, by the path's ending.
 
-    Tokens are written in `figures.families` of them.
+    Tokens are written in `figures.families` of them. Raises UserError: see
+    `figures.check_path`.
     """
-    folder = os.path.dirname(path)
-    if folder and not tf.io.gfile.isdir(folder):
-        raise UserError(f"--output: the folder {folder} does not exist")
+    figures.check_path(path)
     count = len(explanation.tokens)
     longest = max(_width(token) for token in explanation.tokens)
     size = 1.5 + 0.5 * count + 0.08 * longest
@@ -133,8 +131,7 @@ def draw(explanation: Explanation, path: str) -> None:
         # The caller is told by `figures.note`.
         warnings.filterwarnings("ignore", "Glyph")
         figure.tight_layout()
-        with files.atomic_open(path, "wb") as f:
-            figure.savefig(f, format="png", dpi=150)
+        figures.write(figure, path)
 
 
 def _width(text: str) -> int:

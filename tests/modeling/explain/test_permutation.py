@@ -46,9 +46,12 @@ def test_bad_orders(order):
 
 def test_picture(tmp_path):
     found = permutation.explain(TEXT.split(), (3, 2, 4, 1))
-    path = tmp_path / "x.png"
-    permutation.draw(found, str(path))
-    assert path.read_bytes().startswith(b"\x89PNG")
+    for name, start in (("x.png", b"\x89PNG"), ("x.svg", b"<?xml")):
+        path = tmp_path / name
+        permutation.draw(found, str(path))
+        assert path.read_bytes().startswith(start)
+    with pytest.raises(UserError, match="must end in .png or .svg"):
+        permutation.draw(found, str(tmp_path / "x.jpg"))
     with pytest.raises(UserError, match="does not exist"):
         permutation.draw(found, str(tmp_path / "no" / "x.png"))
 
