@@ -4,6 +4,7 @@ Nothing is guessed: a file of another encoding or of other line ends is refused
 with the command that converts it.
 """
 
+from common import files
 from common.errors import UserError
 
 BOM = b"\xef\xbb\xbf"  # of UTF-8
@@ -98,9 +99,22 @@ def line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").removesuffix("\r")
 
 
-def lines(data: bytes, where: str) -> list[str]:
-    """Lines of a whole file, blank ones too; see `decode`."""
-    texts = decode(data, where).split("\n")
+def read(path: str, flag: str) -> str:
+    """Text of the file that a flag names; see `decode`.
+
+    Raises UserError: it cannot be read, too.
+    """
+    name = f"--{flag}={path}"
+    try:
+        data = files.read_bytes(path)
+    except OSError as e:
+        raise UserError(f"{name} cannot be read: {e.strerror or e}") from e
+    return decode(data, name)
+
+
+def read_lines(path: str, flag: str) -> list[str]:
+    """Lines of such a file, blank ones too; see `read`."""
+    texts = read(path, flag).split("\n")
     return texts[:-1] if not texts[-1] else texts
 
 

@@ -174,15 +174,10 @@ def _texts(options) -> list[str]:
             for i, t in enumerate(options.text)
         ]
     path = options.input_file
-    try:
-        data = files.read_bytes(path)
-    except OSError as e:
-        raise UserError(
-            f"--input_file={path} cannot be read: {e.strerror or e}"
-        ) from e
+    lines = encodings.read_lines(path, "input_file")
     texts = [
         limits.check_text(text, f"{path}:{number}", options.max_chars)
-        for number, text in enumerate(encodings.lines(data, path), start=1)
+        for number, text in enumerate(lines, start=1)
     ]
     if not texts:
         raise UserError(f"--input_file={path} is empty")

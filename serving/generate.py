@@ -160,14 +160,7 @@ def read_priming(path: str, max_chars: int) -> str:
 
     if not path:
         return ""
-    try:
-        with open(path, "rb") as f:
-            data = f.read()
-    except OSError as e:
-        raise UserError(
-            f"--priming_file={path} cannot be read: {e.strerror}"
-        ) from e
-    text = encodings.decode(data, f"--priming_file={path}")
+    text = encodings.read(path, "priming_file")
     return limits.check_text(text, path, max_chars)
 
 

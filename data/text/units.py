@@ -13,7 +13,7 @@
 import collections
 from collections.abc import Sequence
 
-from common import encodings, files
+from common import encodings
 from common.errors import UserError
 
 UNITS = ("word", "char", "byte", "piece")
@@ -99,13 +99,7 @@ def read_list(path: str, unit: str = "word") -> list[str]:
     Columns are what white space divides; of characters (`unit` "char") one that
     is white space itself is a symbol.
     """
-    try:
-        data = files.read_bytes(path)
-    except FileNotFoundError as e:
-        raise UserError(f"--vocab_file={path} does not exist") from e
-    except OSError as e:
-        raise UserError(f"--vocab_file={path} cannot be read: {e}") from e
-    lines = encodings.lines(data, f"--vocab_file={path}")
+    lines = encodings.read_lines(path, "vocab_file")
     if unit == "char":
         return [_character(line) for line in lines if line]
     return [line.split()[0] for line in lines if line.split()]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from common import encodings, files, summary
+from common import encodings, summary
 from common.errors import UserError
 from data.text.lm_vocabulary import Vocabulary
 from data.text.units import UnknownSymbolError
@@ -16,11 +16,7 @@ def read_lines(path: str) -> list[str]:
     Raises UserError: it cannot be read, is no UTF-8 text in lines, or all of it
     is blank.
     """
-    try:
-        data = files.read_bytes(path)
-    except FileNotFoundError as e:
-        raise UserError(f"--input_file={path} does not exist") from e
-    lines = encodings.lines(data, f"--input_file={path}")
+    lines = encodings.read_lines(path, "input_file")
     if not any(line.strip() for line in lines):
         raise UserError(f"--input_file={path} holds no line to score")
     return lines

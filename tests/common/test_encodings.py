@@ -21,8 +21,20 @@ from common.errors import UserError
         (b"", []),
     ],
 )
-def test_lines_are_without_mark_and_ends(data, lines):
-    assert encodings.lines(data, "x.txt") == lines
+def test_lines_are_without_mark_and_ends(data, lines, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(data)
+    assert encodings.read_lines(str(path), "text") == lines
+
+
+def test_a_file_that_a_flag_names_and_nobody_can_read(tmp_path):
+    for path, why in ((tmp_path, "Is a dir"), (tmp_path / "x", "No such file")):
+        with pytest.raises(UserError) as caught:
+            encodings.read(str(path), "text")
+        assert f"--text={path} cannot be read: {why}" in str(caught.value)
+    (tmp_path / "x").write_bytes(b"a\xef")
+    with pytest.raises(UserError, match="--text=.*x:1: is not UTF-8"):
+        encodings.read(str(tmp_path / "x"), "text")
 
 
 @pytest.mark.parametrize(

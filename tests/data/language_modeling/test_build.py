@@ -94,7 +94,7 @@ def test_small_units_give_the_text_back(tmp_path, unit):
         ({"dataset": "enwik8", "data_path": "/no"}, "there is no enwik8"),
         ({"dataset": "text8", "data_path": "/"}, "there is no text8"),
         ({"vocab_file": "/no/v.json"}, "/no/v.json does not exist"),
-        ({"vocab_file": "/no/words.txt"}, "words.txt does not exist"),
+        ({"vocab_file": "/no/words.txt"}, "words.txt cannot be read: No such"),
         ({"unit": "piece"}, "needs --vocab_file=NAME.model"),
         ({"unit": "word", "line_end": "newline"}, "--line_end must be one of"),
         ({"unknown": "error"}, "valid.txt: line 2: 'xyz' is not in the voc"),

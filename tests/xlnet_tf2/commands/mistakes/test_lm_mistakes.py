@@ -126,7 +126,7 @@ def test_streams_are_refused(world):
             ),
             (
                 build(world, "x", "--vocab_file=/nowhere/words.txt"),
-                "words.txt does not exist",
+                "words.txt cannot be read: No such",
             ),
             (
                 build(
