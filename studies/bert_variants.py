@@ -8,8 +8,6 @@ BERT. Letters: B batch, T length, D model, E embedding, V vocabulary.
 import tensorflow as tf
 
 from common.errors import UserError
-from modeling.attention.attend import Stream
-from modeling.attention.plain import PlainKeys
 from modeling.encoders.bert.backbone import BertModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.bert.heads import BertLanguageModelHead
@@ -25,15 +23,7 @@ class PreNormAttention(BertAttention):
 
     def call(self, x, mask=None, context=INFERENCE):
         """x [B, T, D], mask as in `BertAttention` -> [B, T, D]."""
-        q, k, v = self.heads(self.norm(x), context)
-        vector = PlainKeys(k, v, context.training).attend(
-            q,
-            Stream(mask),
-            context.site_seed(context.sites.probabilities),
-            self.config.dropatt,
-        )  # [N, B, T, H]
-        vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
-        out = context.matmul.merge(vector, self.kernels["o"])
+        out = self.attended(self.norm(x), mask, context)
         out += tf.cast(self.biases["o"], out.dtype)
         seed = context.seed if context.training else None
         return x + dropout.dropout(

@@ -9,7 +9,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -72,20 +72,16 @@ def _newest_of(
     return None, faults
 
 
-def newest_prefix(
-    folder: str,
-    base: str | None = None,
-    say: Callable[[str], None] | None = None,
-) -> str | None:
-    """`newest`'s prefix, after its line was said; UserError as there.
+def newest_prefix(folder: str, base: str | None = None) -> str | None:
+    """`newest`'s prefix; UserError as there.
 
-    `say` takes the line; standard error if not given, once per process.
+    Its line goes to standard error, once per process.
     """
     latest = newest(folder, base)
     if latest is None:
         return None
     if latest.why:
-        (say or _say_once)(latest.why)
+        _say_once(latest.why)
     return latest.prefix
 
 

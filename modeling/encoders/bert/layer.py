@@ -53,8 +53,8 @@ class BertAttention(ConfiguredLayer):
         product = tf.reshape(product, shape)  # [B, T, 3, N, H]
         return tf.unstack(tf.transpose(product, [2, 3, 0, 1, 4]))
 
-    def call(self, x, mask=None, context=INFERENCE):
-        """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
+    def attended(self, x, mask, context) -> tf.Tensor:
+        """O attention(x) without b, [B, T, D]; arguments as `call`'s."""
         q, k, v = self.heads(x, context)
         vector = PlainKeys(k, v, context.training).attend(
             q,
@@ -63,8 +63,12 @@ class BertAttention(ConfiguredLayer):
             self.config.dropatt,
         )  # [N, B, T, H]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
+        return context.matmul.merge(vector, self.kernels["o"])
+
+    def call(self, x, mask=None, context=INFERENCE):
+        """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
         return self.norm.after_residual(
-            context.matmul.merge(vector, self.kernels["o"]),
+            self.attended(x, mask, context),
             x,
             tf.cast(self.biases["o"], x.dtype),
             context,
