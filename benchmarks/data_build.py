@@ -63,12 +63,11 @@ def define() -> None:
     flags.DEFINE_integer("num_workers", 2, "Workers of the memory suite.", 1)
 
 
-def _options(output_dir: str, **changes) -> BuildOptions:
+def _options(output_dir: str) -> BuildOptions:
     return BuildOptions(
         input_glob=FLAGS.input_glob,
         spiece_model_file=FLAGS.spiece_model_file,
         output_dir=output_dir,
-        **changes,
     )
 
 

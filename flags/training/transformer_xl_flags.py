@@ -72,7 +72,6 @@ def from_flags(
     vocab_size: int,
     config: EncoderConfig | None = None,
     seq_len: int | None = None,
-    **defaults,
 ) -> EncoderConfig:
     """The architecture; T is for what depends on it where no flag says it.
 
@@ -81,7 +80,7 @@ def from_flags(
     contradicts the file, the vocabulary differs, the file is of another kind
     of model, or its encoding would ignore a flag.
     """
-    config = _config(vocab_size, config, seq_len, defaults)
+    config = _config(vocab_size, config, seq_len)
     read = {
         encodings: [n for n in names if n in FLAGS and FLAGS[n].value != _OFF]
         for encodings, names in _OF_ENCODINGS.items()
@@ -91,28 +90,25 @@ def from_flags(
 
 
 def _config(
-    vocab_size: int,
-    config: EncoderConfig | None,
-    seq_len: int | None,
-    defaults: dict,
+    vocab_size: int, config: EncoderConfig | None, seq_len: int | None
 ) -> EncoderConfig:
     """See `from_flags`."""
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)
     sizes = flag_values.changes(TransformerXLConfig, *SIZES, *FREE)
-    values = {k: v for k, v in defaults.items() if v is not None} | sizes
     if config is None:
+        values = DEFAULTS | sizes
         if seq_len is not None:
             values = _of_length(seq_len, sizes) | values
-        return TransformerXLConfig(vocab_size=vocab_size, **(DEFAULTS | values))
+        return TransformerXLConfig(vocab_size=vocab_size, **values)
     source = path or "the checkpoint's configuration"
     if config.model_type != TransformerXLConfig.model_type:
         raise UserError(
             f"{source} is of model_type {config.model_type!r}, wanted "
             f"{TransformerXLConfig.model_type!r}"
         )
-    return model_flags.fitted(config, source, vocab_size, sizes, values, FREE)
+    return model_flags.fitted(config, source, vocab_size, sizes, sizes, FREE)
 
 
 def _of_length(seq_len: int, given: dict) -> dict:
