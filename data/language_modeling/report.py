@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 
-from common import files
 from common.errors import UserError
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import SPLITS
@@ -36,12 +35,7 @@ def check_directory(manifest: StreamManifest, log=print) -> int:
                     f"{path}: wanted {file.sentences} line ends, found "
                     f"{sentences}; build the data again"
                 )
-            digest = files.sha256_of_file(path)
-            if digest != file.sha256:
-                raise UserError(
-                    f"{path}: wanted SHA-256 {file.sha256}, found {digest}; "
-                    "build the data again"
-                )
+            manifest.check_content(file.name, file.sha256)
             total += file.records
             log(f"{file.name}: {file.tokens} tokens: good")
     return total

@@ -83,10 +83,8 @@ class TokenStream:
             if bad is None:
                 bad = self._find_wrong(file, numbers, arrays)
             if bad is not None:
-                raise UserError(
-                    f"{path}: record {numbers[bad[0]]}: {bad[1]}; the file is "
-                    "damaged or of another build: build the data again"
-                )
+                number, what = int(numbers[bad[0]]), bad[1]
+                self.manifest.refuse_record(file.name, number, what)
         return arrays
 
     def _find_wrong(self, file, record, arrays) -> tuple[int, str] | None:

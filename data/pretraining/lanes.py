@@ -280,11 +280,7 @@ class LaneReader:
 
     def _fail(self, places, row: int, offset: int, what: str) -> None:
         file, _, first_record = places[row]
-        path = os.path.join(self.manifest.data_dir, file.name)
-        raise UserError(
-            f"{path}: record {first_record + offset}: {what}; the file is damaged or "
-            "of another build: build the data again"
-        )
+        self.manifest.refuse_record(file.name, first_record + offset, what)
 
     def _verify_bytes(self, records, real, places) -> None:
         count = records.shape[1]

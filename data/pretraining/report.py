@@ -33,7 +33,7 @@ def _read(manifest, name: str, first: int, count: int):
         raw = manifest.format.read(f, path, first, count)
     bad = manifest.format.find_corrupt(raw)
     if bad is not None:
-        raise UserError(f"{path}: record {first + bad[0]}: {bad[1]}")
+        manifest.refuse_record(name, first + bad[0], bad[1])
     return manifest.format.decode(raw)
 
 
@@ -210,23 +210,20 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
     total = 0
     for file in manifest.files:
         path = os.path.join(manifest.data_dir, file.name)
-        digest = files.sha256_of_file(path)
         per_lane = manifest.segments_per_lane[file.split]
         targets = 0
         for first in range(0, file.lanes * per_lane, _READ):
             count = min(_READ, file.lanes * per_lane - first)
             row = read_records(manifest, file, first, count)
-            _check_records(manifest, row, path, first, per_lane)
+            _check_records(manifest, row, file.name, first, per_lane)
             targets += int(row["meta"]["targets"].sum())
             total += count
         if targets != file.targets:
             raise UserError(
-                f"{path}: wanted {file.targets} targets, found {targets}"
+                f"{path}: wanted {file.targets} targets, found {targets}; "
+                "build the data again"
             )
-        if digest != file.sha256:
-            raise UserError(
-                f"{path}: wanted SHA-256 {file.sha256}, found {digest}"
-            )
+        manifest.check_content(file.name, file.sha256)
         log(f"{file.name}: {file.lanes} lanes of {per_lane}: good")
     for batches in manifest.batches:
         total += _check_batches(manifest, batches)
@@ -245,16 +242,11 @@ def _check_batches(manifest: PretrainingManifest, batches: dict) -> int:
     name, total = batches["name"], batches["records"]
     for first in range(0, total, _READ):
         _read(manifest, name, first, min(_READ, total - first))
-    path = os.path.join(manifest.data_dir, name)
-    digest = files.sha256_of_file(path)
-    if digest == batches["sha256"]:
-        return total
-    raise UserError(
-        f"{path}: wanted SHA-256 {batches['sha256']}, found {digest}"
-    )
+    manifest.check_content(name, batches["sha256"])
+    return total
 
 
-def _check_records(manifest, row, path, first, per_lane) -> None:
+def _check_records(manifest, row, name, first, per_lane) -> None:
     n = len(row["meta"])
     target = targets_of(row)
     number = first + np.arange(n)
@@ -279,9 +271,7 @@ def _check_records(manifest, row, path, first, per_lane) -> None:
     }
     for what, wrong in checks.items():
         if wrong.any():
-            raise UserError(
-                f"{path}: record {number[np.argmax(wrong)]}: {what}"
-            )
+            manifest.refuse_record(name, number[np.argmax(wrong)], what)
 
 
 class Statistics:

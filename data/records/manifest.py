@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from common import files
 from common.errors import UserError
@@ -132,8 +132,26 @@ class Manifest:
             if size != wanted:
                 raise UserError(
                     f"{path}: wanted {wanted} bytes as in {FILE_NAME}, "
-                    f"found {size}; the file is damaged or of another build"
+                    f"found {size}; the file is damaged or of another "
+                    "build: build the data again"
                 )
+
+    def refuse_record(self, name: str, record: int, what: str) -> NoReturn:
+        """Raises the UserError of a record that the build did not write."""
+        raise UserError(
+            f"{os.path.join(self.data_dir, name)}: record {record}: {what}; "
+            "the file is damaged or of another build: build the data again"
+        )
+
+    def check_content(self, name: str, wanted: str) -> None:
+        """UserError: the SHA-256 of a file is not the one that was written."""
+        path = os.path.join(self.data_dir, name)
+        found = files.sha256_of_file(path)
+        if found != wanted:
+            raise UserError(
+                f"{path}: wanted SHA-256 {wanted}, found {found}; build the "
+                "data again"
+            )
 
     @classmethod
     def load(cls, data_dir: str, verify: bool = True) -> Self:

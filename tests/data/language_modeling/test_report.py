@@ -1,5 +1,7 @@
 """`python -m data.inspect` on token streams."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,12 @@ def test_everything_is_checked(manifest):
     total = report.check_directory(manifest, lines.append)
     assert total == sum(f.records for f in manifest.files)
     assert len(lines) == len(manifest.files)
+    other = dataclasses.replace(manifest.files[-1], sha256="0f")
+    files = (*manifest.files[:-1], other)
+    with pytest.raises(UserError, match="SHA-256 0f, found .*; build the data"):
+        report.check_directory(
+            dataclasses.replace(manifest, files=files), lambda line: None
+        )
 
 
 def test_statistics_count_every_line(manifest):

@@ -1,5 +1,7 @@
 """`python -m data.inspect`: records as words, checks, statistics."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,12 @@ def test_check(manifest):
     assert len(lines) == len(manifest.files) + 1
     assert "of the records are empty; targets wanted 0.1667" in lines[-1]
     assert total == sum(f.lanes for f in manifest.files) * 5
+    other = dataclasses.replace(manifest.files[-1], sha256="0f")
+    files = (*manifest.files[:-1], other)
+    with pytest.raises(UserError, match="SHA-256 0f, found .*; build the data"):
+        record_report.check_directory(
+            dataclasses.replace(manifest, files=files), lambda line: None
+        )
 
 
 def _flip(path, place):
@@ -72,7 +80,10 @@ def test_batches_and_the_vocabularys_copy_are_checked(folder):
     assert total == lanes + manifest.batches[0]["records"]
     path = folder / "batches" / manifest.batches[0]["name"]
     _flip(path, 2 * manifest.format.record_size + 100)
-    with pytest.raises(UserError, match="batches6-pass0.tfrecord: record 2: "):
+    with pytest.raises(
+        UserError,
+        match="batches6-pass0.tfrecord: record 2: .*build the data again",
+    ):
         record_report.check_directory(manifest, lambda line: None)
     _flip(path, 2 * manifest.format.record_size + 100)
     (folder / "batches" / "spiece.json").unlink()
