@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from data.text.graph.graph_text import CODE_POINTS, Flat
+from data.text.graph.graph_text import CODE_POINTS, Flat, find
 
 _NONE = -1
 _SHIFT = 1 << 21  # more than there are code points
@@ -85,9 +85,7 @@ class Trie:
     def next(self, state: tf.Tensor, point: tf.Tensor) -> tf.Tensor:
         """State of the trie after one more code point, -1 without one."""
         key = tf.cast(state, tf.int64) * _SHIFT + tf.cast(point, tf.int64)
-        index = tf.searchsorted(self._keys, key)
-        index = tf.minimum(index, tf.size(self._keys) - 1)
-        known = tf.equal(tf.gather(self._keys, index), key)
+        index, known = find(self._keys, key)
         known &= point < CODE_POINTS
         return tf.where(known, tf.gather(self._nexts, index), _NONE)
 

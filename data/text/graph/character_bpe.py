@@ -55,9 +55,7 @@ class GraphCharacterBpe(GraphMarked):
         points = tf.cast(points, tf.int64)
         before = tf.concat([[0], points], 0)[: tf.size(points)]
         pairs = before * CODE_POINTS + points
-        at = tf.searchsorted(self._neighbours, pairs)
-        at = tf.minimum(at, tf.size(self._neighbours) - 1)
-        return tf.not_equal(tf.gather(self._neighbours, at), pairs)
+        return ~graph_text.find(self._neighbours, pairs)[1]
 
 
 # What `opening` asks for.

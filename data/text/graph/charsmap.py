@@ -161,12 +161,8 @@ class CharsMap:
 
     def _find(self, keys: tf.Tensor) -> tf.Tensor:
         """int32 [n]: entries of keys of several characters; 0 of none."""
-        known = self._tables.keys
-        at = tf.searchsorted(known, keys)
-        at = tf.minimum(at, tf.size(known) - 1)
-        return tf.where(
-            tf.equal(tf.gather(known, at), keys), self._none + 1 + at, 0
-        )
+        at, known = graph_text.find(self._tables.keys, keys)
+        return tf.where(known, self._none + 1 + at, 0)
 
 
 def _places(old, lengths, source, offset, segments) -> tf.Tensor:

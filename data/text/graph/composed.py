@@ -190,7 +190,5 @@ class Composer:
     def _pair(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         """What two code points become together, else -1."""
         key = tf.cast(first, tf.int64) * _SHIFT + tf.cast(second, tf.int64)
-        index = tf.searchsorted(self._keys, key)
-        index = tf.minimum(index, tf.size(self._keys) - 1)
-        known = tf.equal(tf.gather(self._keys, index), key)
+        index, known = graph_text.find(self._keys, key)
         return tf.where(known, tf.gather(self._composites, index), -1)

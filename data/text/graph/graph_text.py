@@ -136,6 +136,15 @@ def lookup(
     return tf.where(above, beyond, values)
 
 
+def find(known: tf.Tensor, wanted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Places int32 [n] of `wanted` in `known`, and whether they are there.
+
+    `known` ascends and is not empty.
+    """
+    at = tf.minimum(tf.searchsorted(known, wanted), tf.size(known) - 1)
+    return at, tf.equal(tf.gather(known, at), wanted)
+
+
 def expand(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """For [n] output lengths: the source and the offset of every output."""
     source = tf.repeat(tf.range(tf.size(lengths)), lengths)
@@ -256,9 +265,7 @@ class GraphNormalizer:
 
     def is_white(self, points: tf.Tensor) -> tf.Tensor:
         """bool [n]: code points that `str.split` drops."""
-        index = tf.searchsorted(self._white, points)
-        index = tf.minimum(index, tf.size(self._white) - 1)
-        return tf.equal(tf.gather(self._white, index), points)
+        return find(self._white, points)[1]
 
     def _quotes(self, flat: Flat, quote: str) -> Flat:
         """Two `quote` in a row become one double quote, from the left."""

@@ -26,6 +26,7 @@ from data.text.graph.graph_text import (
     GraphNormalizer,
     encode,
     expand,
+    find,
     points_of_bytes,
     utf8_sizes,
 )
@@ -203,8 +204,8 @@ class GraphTokenizer(RawTokenizer):
         comma = tf.gather(points, tf.maximum(last - 1, 0))
         digit = tf.gather(points, tf.maximum(last - 2, 0))
         split = tf.equal(pieces.values, self._unknown) & (last - first > 1)
-        split &= _among(comma, self._commas) & _among(digit, self._digits)
-        changes = tf.cumsum(tf.cast(_among(points, self._longer), tf.int32))
+        split &= find(self._commas, comma)[1] & find(self._digits, digit)[1]
+        changes = tf.cumsum(tf.cast(find(self._longer, points)[1], tf.int32))
         changes = tf.concat([[0], changes], 0)
         changes = tf.gather(changes, last) - tf.gather(changes, first)
         row = self.vocab_size + tf.cast(changes > 0, tf.int32)
@@ -248,12 +249,6 @@ class GraphTokenizer(RawTokenizer):
         start, end = tf.where(exact, at, start), tf.where(exact, at + size, end)
         lone = tf.gather(self._piece_lone, slot)
         return start, tf.where(lone, start, tf.maximum(end, start))
-
-
-def _among(points: tf.Tensor, known: tf.Tensor) -> tf.Tensor:
-    """bool [n]: which code points are in a sorted list that is not empty."""
-    at = tf.minimum(tf.searchsorted(known, points), tf.size(known) - 1)
-    return tf.equal(tf.gather(known, at), points)
 
 
 def _numeric_characters(processor, needed: bool) -> tuple[list[int], ...]:
