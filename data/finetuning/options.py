@@ -18,6 +18,8 @@ from common.settings import (
 from common.vocabularies.text_settings import TextChoice, TextSettings
 
 RANKED = ("qnli", "wnli")  # what `--ranking` is for
+TABLES = ("tsv", "csv", "jsonl")  # any set, in files of this form
+TFDS_PREFIX = "tfds:"
 # Other names of tasks, in lower case -> those of `classifier.sets`.
 ALIASES = {
     "sst2": "sst-2",

@@ -3,12 +3,11 @@
 from absl import flags
 
 from common.errors import UserError
+from data.finetuning.options import TABLES, TFDS_PREFIX
 
 FLAGS = flags.FLAGS
 
-TABLES = ("tsv", "csv", "jsonl")
 WITH_HEADER = ("tsv", "csv")
-TFDS_PREFIX = "tfds:"
 # Sets that may be tables, too: which they are depends on their files.
 TREC = "trec"
 # Flags that a set follows only where it is a table.

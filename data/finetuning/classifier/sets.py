@@ -23,7 +23,12 @@ from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.table import FeatureTable
-from data.finetuning.options import ALIASES, ClassifierDataOptions
+from data.finetuning.options import (
+    ALIASES,
+    TABLES,
+    TFDS_PREFIX,
+    ClassifierDataOptions,
+)
 from data.finetuning.tables import table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns
@@ -45,8 +50,6 @@ TREC_FILES = {
     "dev": ("dev.label", "TREC_10.label", "test.label"),
     "test": ("test.label", "TREC_10.label"),
 }
-GENERIC = ("tsv", "csv", "jsonl")
-TFDS_PREFIX = "tfds:"
 # Found by an evaluation of several labels and kept in `data_options`.
 THRESHOLD = "label_threshold"
 
@@ -58,7 +61,7 @@ def task_names() -> tuple[str, ...]:
         "imdb",
         *TOPIC_SETS,
         *TREC_SETS,
-        *GENERIC,
+        *TABLES,
         "tfds:NAME",
     )
 
@@ -108,7 +111,7 @@ class ClassificationSet:
         if glue:
             return Columns(glue.columns or (), glue.texts, glue.label)
         options = self.options
-        if self.name in GENERIC and trained is None:
+        if self.name in TABLES and trained is None:
             path = self.path("train")
             return table_columns.read_columns(path, options)
         names = trained.data_options.get("columns", ()) if trained else ()
@@ -119,7 +122,7 @@ class ClassificationSet:
 
         Another file may have them in another order, or more texts.
         """
-        if self.name not in GENERIC:
+        if self.name not in TABLES:
             return self
         columns = self.columns()
         options = dataclasses.replace(
@@ -279,7 +282,7 @@ def _check_head(name: str, head: str) -> None:
 
     Tables have any; "classification" is what nobody asked for.
     """
-    if name in GENERIC or name.startswith(TFDS_PREFIX):
+    if name in TABLES or name.startswith(TFDS_PREFIX):
         return
     glue = glue_tasks.GLUE.get(name)
     own = glue.head if glue else "classification"

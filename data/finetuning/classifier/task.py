@@ -18,7 +18,7 @@ from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier.sets import THRESHOLD
 from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.features import cache as finetune_cache
-from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.options import TABLES, TFDS_PREFIX, ClassifierDataOptions
 from data.finetuning.task import EVAL, PREDICT, TRAIN, Outputs, Split, Task
 
 # Splits, by the names of `--eval_split`, that a threshold may be found on.
@@ -289,10 +289,10 @@ def ambiguous(labels: Sequence[str], separator: str) -> str:
 
 def check_trained(name: str, trained: TaskSpec) -> None:
     """Raises UserError where a model is asked another official task."""
-    free = (*classifier_sets.GENERIC, trained.task_name)
-    if name in free or trained.task_name in classifier_sets.GENERIC:
+    free = (*TABLES, trained.task_name)
+    if name in free or trained.task_name in TABLES:
         return
-    if name.startswith(classifier_sets.TFDS_PREFIX):
+    if name.startswith(TFDS_PREFIX):
         return
     raise UserError(
         f"--task_name={name}: the model was trained for {trained.task_name}; "
