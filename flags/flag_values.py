@@ -199,4 +199,6 @@ def numbers(flag: str, values: list[str]) -> tuple[float, ...]:
     try:
         return tuple(map(float, values))
     except ValueError as e:
-        raise UserError(f"--{flag}: {e}") from e
+        raise UserError(
+            f"--{flag} must be numbers, received {','.join(values)!r}"
+        ) from e

@@ -5,11 +5,10 @@ import dataclasses
 from common.checks import FIELD, one_of, require, within
 from common.settings import REQUIRED, check, setting
 from data.records.options import RUNNERS, check_factory, identity
+from training.jobs.causal_lm_options import ORDERS, PROTOCOLS
 
 SPLITS = ("train", "valid", "test")
 VOCAB_SOURCES = ("train", "all", "fixed")
-PROTOCOLS = ("lanes", "anchor", "sliding")
-ORDERS = ("ordered", "shuffled")
 # Data sets of one file, whose splits are cut at any byte.
 ONE_FILE = ("enwik8", "text8")
 

@@ -99,7 +99,7 @@ def test_a_required_field_is_a_required_flag(parse):
     [
         ("--size=-1", "--size must be >= 0, received -1"),
         ("--names=a,d", "--names must be one of a, b, c, received 'd'"),
-        ("--rates=1,x", "--rates: could not convert"),
+        ("--rates=1,x", "--rates must be numbers, received '1,x'"),
         ("--places=1.5", "--places must be whole numbers"),
     ],
 )
