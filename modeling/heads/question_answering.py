@@ -21,7 +21,7 @@ from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
 
-_LONGEST_LOG2 = 15  # of a row's tokens
+_LONGEST = 2**15  # of a row's tokens
 
 
 class SpanTrainingOutput(NamedTuple):
@@ -115,6 +115,7 @@ class SpanModel(TaskModel):
         start_positions=None,
         training=False,
         seed=None,
+        longest=None,
         **arguments,
     ):
         """`SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
@@ -126,6 +127,8 @@ class SpanModel(TaskModel):
             real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
           seed: int32 [2].
+          longest: tokens of the longest span that `independent` logits search,
+            an int; None = any.
         """
         hidden = self.encode(
             input_ids, training=training, seed=seed, **arguments
@@ -134,8 +137,9 @@ class SpanModel(TaskModel):
         if cls_index is None:
             cls_index = self._cls_index(hidden, arguments.get("input_mask"))
         if self.independent:
+            trained = start_positions is not None
             return self._independent(
-                hidden, paragraph_mask, cls_index, start_positions is not None
+                hidden, paragraph_mask, cls_index, trained, longest
             )
 
         logits = tf.squeeze(self.start_dense(hidden), -1)  # [B, T]
@@ -168,11 +172,15 @@ class SpanModel(TaskModel):
             cls_logits,
         )
 
-    def _independent(self, hidden, paragraph_mask, cls_index, training):
+    def _independent(
+        self, hidden, paragraph_mask, cls_index, training, longest
+    ):
         """`call` of two logits per token, hidden states float32 [B, T, D].
 
-        Starts are those of the best spans whose end is not before the start.
+        Starts are those of the best spans whose end is not before the start,
+        of at most `longest` tokens, and without CLS; ends are theirs.
         """
+        longest = longest or _LONGEST
         if self.pooler is not None:
             hidden = self.pooler.projection(hidden)
         pair = self.span_dense(hidden)  # [B, T, 2]
@@ -180,16 +188,18 @@ class SpanModel(TaskModel):
         ends = tf.nn.log_softmax(_hide(pair[..., 1], paragraph_mask))
         position = tf.range(tf.shape(ends)[1])
         at_cls = tf.equal(position, cls_index[:, tf.newaxis])  # [B, T]
-        best = starts + _best_from_here(tf.where(at_cls, MASK_VALUE, ends))
+        inside = tf.where(at_cls, MASK_VALUE, ends)
+        best = starts + _best_from_here(inside, longest)
         best = tf.where(at_cls, MASK_VALUE, best)
         cls = tf.where(at_cls, starts + ends, 0.0)
         cls_logits = tf.reduce_sum(cls, 1) - tf.reduce_max(best, 1)
         if training:
             return SpanTrainingOutput(starts, ends, cls_logits)
         _, index = tf.math.top_k(best, self.start_n_top)  # [B, S]
-        before = position < index[..., tf.newaxis]  # [B, S, T]
-        after = tf.where(before, MASK_VALUE, ends[:, tf.newaxis])
-        end_top, end_index = tf.math.top_k(after, self.end_n_top)
+        size = position - index[..., tf.newaxis] + 1  # [B, S, T]
+        fits = (size > 0) & (size <= longest)
+        fitting = tf.where(fits, inside[:, tf.newaxis], MASK_VALUE)
+        end_top, end_index = tf.math.top_k(fitting, self.end_n_top)
         top = tf.gather(starts, index, batch_dims=1)
         return self._beams(top, index, end_top, end_index, cls_logits)
 
@@ -250,15 +260,17 @@ class SpanModel(TaskModel):
         )
 
 
-def _best_from_here(scores):
-    """[B, T] -> [B, T]: the largest at a place or behind it."""
-    length, best = tf.shape(scores)[1], scores
-    for k in range(_LONGEST_LOG2):  # twice as far in every step
-        gap = tf.minimum(2**k, length)
+def _best_from_here(scores, longest):
+    """[B, T] -> [B, T]: the largest of `longest` places from each one on."""
+    length, best, covered = tf.shape(scores)[1], scores, 1
+    while covered < longest:  # twice as far in every step
+        step = min(covered, longest - covered)
+        gap = tf.minimum(step, length)
         moved = tf.pad(
             best[:, gap:], [[0, 0], [0, gap]], constant_values=MASK_VALUE
         )
         best = tf.maximum(best, moved)
+        covered += step
     return best
 
 

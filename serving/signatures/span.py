@@ -63,6 +63,7 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             segment_ids=segment_ids,
             input_mask=input_mask,
             training=False,
+            longest=options.max_answer_length,
         )._asdict()
 
     def from_text(question, paragraph):
@@ -144,7 +145,9 @@ def _answer(context: Context, options: Options, question, paragraph):
     windows = graph_features.doc_windows(counts, room, options.doc_stride)
     features = _features(context, windows, tokens, query, query_length)
     blank = symbols.SEGMENT_A if _cls_first(context) else symbols.SEGMENT_Q
-    beams = _run_in_chunks(context.model, features, blank)
+    beams = _run_in_chunks(
+        context.model, features, blank, options.max_answer_length
+    )
     if _cls_first(context):  # places of the row -> of the paragraph
         first = tf.gather(query_length, windows.row) + marks - 1
         first = first[:, tf.newaxis]
@@ -217,10 +220,10 @@ def _features(context, windows, tokens, query, query_length):
     }
 
 
-def _run_in_chunks(model, features, blank) -> dict[str, tf.Tensor]:
+def _run_in_chunks(model, features, blank, longest) -> dict[str, tf.Tensor]:
     """The model's beams of all windows, `_CHUNK` windows at a time.
 
-    `blank` is the segment of padding.
+    `blank` is the segment of padding, `longest` of answers.
     """
     total = tf.shape(features["input_ids"])[0]
     # A beam cannot be wider than the row is long.
@@ -238,7 +241,7 @@ def _run_in_chunks(model, features, blank) -> dict[str, tf.Tensor]:
 
     def run(begin):
         chunk = {k: v[begin : begin + _CHUNK] for k, v in features.items()}
-        return model(**chunk, training=False)._asdict()
+        return model(**chunk, training=False, longest=longest)._asdict()
 
     def body(begin, arrays):
         beams = run(begin)

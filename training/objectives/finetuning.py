@@ -240,7 +240,8 @@ class SpanObjective(FinetuneObjective):
     Predictions are the beams of `modeling.heads.question_answering.SpanOutput`.
     An evaluation searches beams only: the loss conditions the end on the true
     start, which would be a second pass of the model. With `answerability` the
-    no-answer logit is trained (SQuAD 2.0); the original always does.
+    no-answer logit is trained (SQuAD 2.0); the original always does. Heads of
+    independent logits search spans of at most `max_answer_length` tokens.
     """
 
     name = "span"
@@ -248,15 +249,23 @@ class SpanObjective(FinetuneObjective):
     evaluates_loss = False
     pads_left = False
 
-    def __init__(self, config, answerability: bool = True, **options):
+    def __init__(
+        self,
+        config,
+        answerability: bool = True,
+        max_answer_length: int | None = None,
+        **options,
+    ):
         super().__init__(config, **options)
         self.answerability = answerability
+        self.max_answer_length = max_answer_length
 
     def predict(self, model, batch):
         output = model(
             **inputs_of(batch),
             paragraph_mask=batch["paragraph_mask"],
             cls_index=batch["cls_index"],
+            longest=self.max_answer_length,
         )
         return output._asdict()
 

@@ -277,6 +277,10 @@ class SquadTask(Task):
         threshold = self.data.null_score_diff_threshold
         return {} if threshold is None else {task_settings.THRESHOLD: threshold}
 
+    def objective_options(self) -> dict:
+        longest = {"max_answer_length": self.data.max_answer_length}
+        return super().objective_options() | longest
+
     def digest(self, split: Split) -> str:
         return squad_windows.hash_file(split.examples)
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import SpanModel
+from modeling.encoders.bert.config import BertConfig
 from tests.modeling.golden import golden_util
 from tests.modeling.golden.golden_util import NOISE, task_inputs
 
@@ -83,3 +84,49 @@ def test_span_beams(golden, prefix, starts, ends):
         paragraph_mask=1.0 - data[f"{inputs}/p_mask"],
     )
     np.testing.assert_array_equal(again.cls_logits, output.cls_logits)
+
+
+LONGEST = 4  # tokens of an answer
+
+
+@pytest.mark.parametrize("longest", [None, 1, LONGEST, 5, 40])
+def test_independent_logits_search_spans_that_may_answer(longest):
+    """Beams of an official search: the best spans are long, and CLS's end is
+    the likeliest."""
+    config = BertConfig(
+        vocab_size=30, d_model=4, n_layer=1, n_head=1, d_inner=4
+    )
+    model = SpanModel(config, 2, 3, independent=True)
+    length = 20
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(1, length, 2)).astype(np.float32)
+    logits[0, :6, 0] += 9.0  # starts at the left, ends at the right
+    logits[0, 15:, 1] += 9.0
+    model.span_dense = lambda hidden: tf.constant(logits)
+    ids = tf.constant(rng.integers(5, 30, (1, length)), tf.int32)
+    cls = length - 1
+    found = model(ids, cls_index=tf.constant([cls]), longest=longest)
+    starts, ends = (
+        tf.nn.log_softmax(logits[0, :, i]).numpy() for i in range(2)
+    )
+    limit = longest or length
+    spans = {
+        (i, j): starts[i] + ends[j]
+        for i in range(cls)
+        for j in range(i, min(i + limit, cls))
+    }
+    best_of = {
+        i: max(v for (a, _), v in spans.items() if a == i) for i in range(cls)
+    }
+    order = sorted(best_of, key=best_of.get, reverse=True)
+    assert found.start_top_index[0].numpy().tolist() == order[:2]
+    for k in range(6):
+        i, j = order[k // 3], int(found.end_top_index[0, k])
+        score = found.start_top_log_probs[0, k // 3]
+        score += found.end_top_log_probs[0, k]
+        if k % 3 < sum(a == i for a, _ in spans):
+            assert float(score) == pytest.approx(spans[i, j], abs=1e-5)
+        else:  # there are not so many
+            assert float(score) < -1e20
+    odds = starts[cls] + ends[cls] - max(spans.values())
+    assert float(found.cls_logits[0]) == pytest.approx(odds, abs=1e-4)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
-from modeling.heads.question_answering import SpanTrainingOutput
+from modeling.heads.question_answering import SpanOutput, SpanTrainingOutput
 from training.objectives import finetuning as finetune
 
 CONFIG = XLNetConfig(
@@ -177,3 +177,17 @@ def test_weights_of_tags_leave_unlabelled_pieces_out():
     whole = (found.losses * found.weights).numpy().sum()
     wanted = expected(logits, np.maximum(labels, 0), 0.0)
     assert whole == pytest.approx((wanted * weights).sum(), rel=1e-5)
+
+
+def test_a_search_of_spans_knows_the_longest_answer():
+    asked = {}
+
+    def model(**arguments):
+        asked.update(arguments)
+        return SpanOutput(*[tf.zeros([B, 1])] * 4, tf.zeros([B]))
+
+    names = (*finetune.INPUTS, "paragraph_mask", "cls_index")
+    batch = {name: tf.zeros([B, T], tf.int32) for name in names}
+    objective = finetune.SpanObjective(CONFIG, max_answer_length=7)
+    assert set(objective.predict(model, batch)) == set(SpanOutput._fields)
+    assert asked["longest"] == 7

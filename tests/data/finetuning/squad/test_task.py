@@ -127,6 +127,7 @@ def test_a_kept_threshold_is_used_where_nothing_is_found(
     job = make_job(tmp_path, spiece_model, trained)
     split = job.read("dev", "predict")
     assert job.threshold_of(split.examples) == 0.5
+    assert job.objective_options()["max_answer_length"] == 64
     job = make_job(
         tmp_path, spiece_model, trained, null_score_diff_threshold=2.0
     )
