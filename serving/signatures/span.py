@@ -155,15 +155,12 @@ def _answer(context: Context, options: Options, question, paragraph):
             beams[name] -= first
     candidates = span_answers.candidates(options, windows, beams, starts, ends)
     answers = span_answers.choose(options, windows, candidates, paragraph)
-    cls_logits = tf.RaggedTensor.from_value_rowids(
-        beams["cls_logits"],
-        windows.row,
-        nrows=tf.size(counts),
-        validate=False,
+    answers["null_odds"] = span_answers.null_odds(
+        windows, beams, answers, context.model.independent
     )
-    answers["null_odds"] = tf.reduce_min(cls_logits, 1)
     answers |= _unanswered(options, answers)
-    answers["num_windows"] = tf.cast(cls_logits.row_lengths(), tf.int32)
+    num_windows = windows.starts.row_lengths()
+    answers["num_windows"] = tf.cast(num_windows, tf.int32)
     answers["truncated"] = asked > query_length  # the question
     return answers
 

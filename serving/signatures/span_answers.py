@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data.finetuning.squad.predictions import EMPTY_LOG_PROB
+from data.finetuning.squad.predictions import EMPTY_LOG_PROB, MAX_NULL_ODDS
 from data.text.graph.graph_text import white_space
 
 _CANDIDATES = 256  # best spans of a question that are told apart by text
@@ -152,6 +152,25 @@ def choose(options, windows, found: Candidates, paragraph):
         "answer_end": last[:, 0],
         "answer_probability": probability[:, 0],
     }
+
+
+def null_odds(windows, beams, answers, independent: bool) -> tf.Tensor:
+    """Evidence for "no answer", float32 [B]; `answers` are those of `choose`.
+
+    `independent` as in `data.finetuning.squad.predictions.answer_question`.
+    """
+    null = beams["cls_logits"]  # [W]
+    if independent:
+        null += beams["start_top_log_probs"][:, 0]
+        null += beams["end_top_log_probs"][:, 0]
+    null = tf.RaggedTensor.from_value_rowids(
+        null, windows.row, nrows=windows.starts.nrows(), validate=False
+    )
+    odds = tf.reduce_min(null, 1)  # [B]
+    if not independent:
+        return odds
+    best = answers["nbest_start_log_prob"] + answers["nbest_end_log_prob"]
+    return tf.minimum(odds - best[:, 0], float(MAX_NULL_ODDS))
 
 
 def _texts(paragraph, first, last, valid):

@@ -36,11 +36,13 @@ def answer_split(
     split: SquadSplit,
     outputs: dict[str, np.ndarray],
     options: SquadDataOptions,
+    independent: bool = False,
 ) -> SquadAnswers:
     """Answers of every question from the beams of every window.
 
     Every question is answered with its best text; see `with_threshold`. The
-    first dimension of `BEAM_FIELDS` are the windows in order.
+    first dimension of `BEAM_FIELDS` are the windows in order. `independent` as
+    in `squad_predictions.answer_question`.
     """
     texts = squad_features.window_texts(
         split.windows,
@@ -63,7 +65,9 @@ def answer_split(
     for question, windows in zip(split.file.questions, grouped, strict=True):
         paragraph = split.file.paragraphs[question.paragraph]
         nbest[question.question_id], odds[question.question_id] = (
-            squad_predictions.answer_question(paragraph, windows, options)
+            squad_predictions.answer_question(
+                paragraph, windows, options, independent
+            )
         )
     return SquadAnswers(
         squad_predictions.final_answers(nbest, odds), nbest, odds

@@ -3,7 +3,9 @@
 A window's beams are the `SpanModel`'s: S start positions with their
 log-probabilities and, for each, E ends; entry `i * E + j` of the flat end
 arrays belongs to start i. The score of a span is the sum of both; the null
-odds of a question are the smallest CLS logit over its windows.
+odds of a question are the smallest CLS logit over its windows. Where start and
+end have a logit each, they are those of BERT's program: the smallest score of
+CLS as start and end over the windows, less the best answer's score.
 """
 
 import dataclasses
@@ -46,17 +48,21 @@ def answer_question(
     paragraph: str,
     windows: Sequence[tuple[WindowText, WindowBeams]],
     options: SquadDataOptions,
+    independent: bool = False,
 ) -> tuple[list[dict], float]:
     """N-best answers of one question, best first, and its null odds.
 
     Dicts with text, probability (softmax over the list), start_log_prob and
-    end_log_prob; at least one. The odds are the smallest CLS logit of the
-    windows.
+    end_log_prob; at least one. `independent`: the model has two logits per
+    token; its first beam is the span that the CLS logit was taken against.
     """
     null_odds = MAX_NULL_ODDS
     spans = []
     for text, beams in windows:
-        null_odds = min(null_odds, beams.cls_logit)
+        null = beams.cls_logit
+        if independent:
+            null += beams.start_log_probs[0] + beams.end_log_probs[0]
+        null_odds = min(null_odds, null)
         spans.extend(_valid_spans(text, beams, options))
     # Stable: equal scores stay in window, start, end order.
     spans.sort(key=lambda s: s[0] + s[1], reverse=True)
@@ -71,6 +77,11 @@ def answer_question(
         best.append((text, start_log_prob, end_log_prob))
     if not best:
         best.append(("", EMPTY_LOG_PROB, EMPTY_LOG_PROB))
+    if independent:
+        _, start_log_prob, end_log_prob = best[0]
+        null_odds = min(
+            MAX_NULL_ODDS, null_odds - (start_log_prob + end_log_prob)
+        )
     probabilities = softmax([s + e for _, s, e in best])
     nbest = [
         {

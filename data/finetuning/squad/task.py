@@ -148,7 +148,10 @@ class SquadTask(Task):
             return outputs["answers"]
         if self._answered is None or self._answered[0] is not outputs:
             answers = squad_answers.answer_split(
-                split.windows, outputs, self.data
+                split.windows,
+                outputs,
+                self.data,
+                self.kept_head_options().get("independent", False),
             )
             self._answered = outputs, answers
         return self._answered[1]

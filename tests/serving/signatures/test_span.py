@@ -25,6 +25,7 @@ LENGTH, STRIDE, QUERY, ANSWER, BEST = 40, 9, 12, 6, 4
     scope="module",
     params=[
         "xlnet",
+        pytest.param("independent", marks=pytest.mark.slow),
         pytest.param("cls_first", marks=pytest.mark.slow),
         pytest.param("cls_first_sep_cls", marks=pytest.mark.slow),
         pytest.param("cls_first_sep_sep_one_segment", marks=pytest.mark.slow),
@@ -42,7 +43,7 @@ def context(request, spiece_model):
         d_inner=40,
         init_std=0.3,
     )
-    data_options = {}
+    data_options, independent = {}, False
     if request.param != "xlnet":
         config = BertConfig(
             vocab_size=offline.vocab_size,
@@ -52,8 +53,12 @@ def context(request, spiece_model):
             d_inner=40,
             init_std=0.3,
         )
-        data_options = {"layout": request.param}
-    model = SpanModel(config, start_n_top=4, end_n_top=3)
+        independent = request.param == "independent"
+        layout = "cls_first" if independent else request.param
+        data_options = {"layout": layout}
+    model = SpanModel(
+        config, start_n_top=4, end_n_top=3, independent=independent
+    )
     spec = TaskSpec(
         "squad",
         "span",
@@ -108,12 +113,15 @@ def offline_answer(context, model, offline, question, paragraph):
             segment_ids=tf.constant(
                 table.segment_ids[row][None].astype(np.int32)
             ),
+            longest=ANSWER,
         )
         beams = [np.asarray(x)[0] for x in beams]
         beams[1], beams[3] = beams[1] - first, beams[3] - first
         pairs.append((text, squad_predictions.WindowBeams(*beams)))
     options = SquadDataOptions(n_best_size=BEST, max_answer_length=ANSWER)
-    return squad_predictions.answer_question(paragraph, pairs, options)
+    return squad_predictions.answer_question(
+        paragraph, pairs, options, context.model.independent
+    )
 
 
 @pytest.mark.long

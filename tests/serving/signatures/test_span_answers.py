@@ -153,3 +153,28 @@ def test_no_beam_that_may_answer_gives_empty_answers():
     assert answers["nbest_probability"].tolist() == [1.0, 0.0]
     nbest, _ = predictions.answer_question("ab", [], SquadDataOptions())
     assert [entry["probability"] for entry in nbest] == [1.0]
+
+
+@pytest.mark.parametrize("independent, wanted", [(False, -2.5), (True, 1.5)])
+def test_null_odds_are_the_offline_ones(independent, wanted):
+    """Two windows of a question: the likelier answer is in the second."""
+    windows = graph_features.doc_windows(
+        tf.constant([3]), tf.constant([2]), tf.constant(2)
+    )
+    beams = {
+        "start_top_log_probs": tf.constant([[-3.0], [-0.5]]),
+        "end_top_log_probs": tf.constant([[-1.0], [-0.5]]),
+        "cls_logits": tf.constant([4.5, -2.5]),
+    }
+    answers = {
+        f"nbest_{name}_log_prob": tf.constant([[value, -9.0]])
+        for name, value in (("start", -4.0), ("end", -1.0))
+    }
+    found = span_answers.null_odds(windows, beams, answers, independent)
+    assert found.numpy().tolist() == [wanted]
+    nothing = {
+        name: tf.fill([1, 2], predictions.EMPTY_LOG_PROB) for name in answers
+    }
+    found = span_answers.null_odds(windows, beams, nothing, independent)
+    most = predictions.MAX_NULL_ODDS if independent else wanted
+    assert found.numpy().tolist() == [most]

@@ -80,6 +80,34 @@ def test_null_odds_are_the_smallest_and_starts_need_max_context():
     }
 
 
+def test_null_odds_of_independent_logits_are_against_the_best_answer():
+    """BERT's: the least score of "no answer", less that of the answer, which
+    may be of another window."""
+    windows = [
+        # Of CLS -3, of the best span -4, which may not answer, and of "cd" -5.
+        (
+            WindowText([0, 3, 6], [1, 4, 7], [False, True, True]),
+            WindowBeams([-1.5, -2.0], [0, 1], [-2.5, -3.0], [0, 1], 1.0),
+        ),
+        # Of CLS -1, of the answer -2.
+        (TEXT, WindowBeams([-0.5], [2], [-1.5], [2], 1.0)),
+    ]
+    options = SquadDataOptions()
+    nbest, odds = squad_predictions.answer_question(
+        PARAGRAPH, windows, options, independent=True
+    )
+    assert [a["text"] for a in nbest] == ["ef", "cd"] and odds == -3.0 - -2.0
+    assert squad_predictions.answer_question(
+        PARAGRAPH, windows[:1], options, independent=True
+    )[1] == (-3.0 - -5.0)
+    hidden = WindowText([0], [1], [False])
+    for windows in ([], [(hidden, WindowBeams([-1.0], [0], [-1.0], [0], 0.0))]):
+        _, odds = squad_predictions.answer_question(
+            PARAGRAPH, windows, options, independent=True
+        )
+        assert odds == squad_predictions.MAX_NULL_ODDS
+
+
 def test_the_sum_of_both_scores_orders_answers():
     # The best start has bad ends.
     beams = WindowBeams([-0.1, -0.5], [0, 1], [-3.0, -0.2], [0, 1], 0.0)
