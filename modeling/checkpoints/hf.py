@@ -32,6 +32,8 @@ _TYPES = ("dtype", "torch_dtype")
 _ENCODER_ALONE = (
     "--head=encoder (serving.export: --task=embedding) leaves the head out"
 )
+# Keys of a span head's beams, which are options here.
+_BEAMS = ("start_n_top", "end_n_top")
 # Keys that say how many labels there are.
 _LABELS = ("id2label", "label2id", "num_labels")
 
@@ -99,9 +101,11 @@ def write_config(
         _write_problem(theirs, head, task, _outputs(head, arrays))
     if ours and head not in (heads.ENCODER, "pretraining"):
         family.write_task(theirs)
-    notes = []
+    notes, options = [], options or {}
+    if head == "span":
+        # Where their class has no beams nothing reads them.
+        theirs |= {name: options[name] for name in _BEAMS if name in options}
     if head in _POOLED:
-        options = options or {}
         summary = Summary(
             options.get("summary_type"),
             family.projection in arrays,

@@ -62,3 +62,19 @@ def test_a_conversion_keeps_the_task(tmp_path, name):
     options = ConvertOptions("hf", "native", str(STORED / name), bare)
     convert_checkpoint.convert(dataclasses.replace(options, head="encoder"))
     assert not os.path.exists(os.path.join(bare, "task.json"))
+
+
+@pytest.mark.parametrize("beams", [(2, 7), (5, 5)])
+def test_beams_of_a_tuned_model_are_those_of_its_class_there(tmp_path, beams):
+    """The model before it had 3 starts with 2 ends; without a key they are 5."""
+    native, theirs = str(tmp_path / "native"), str(tmp_path / "theirs")
+    convert_checkpoint.convert(
+        ConvertOptions("hf", "native", str(STORED / "xlnet_beams"), native)
+    )
+    wanted = dict(zip(("start_n_top", "end_n_top"), beams, strict=True))
+    tuned = dataclasses.replace(
+        TaskSpec.read(native), head_options=wanted, data_options={}
+    )
+    tuned.write(native)
+    convert_checkpoint.convert(ConvertOptions("native", "hf", native, theirs))
+    assert TaskSpec.read(theirs).head_options == wanted
