@@ -129,8 +129,9 @@ def span_labels(
                 continue
             mine = np.array([piece])
         free[mine] = False
-        labels[mine] = ids.get(f"I-{tag}", NO_LABEL)
-        labels[mine[0]] = ids.get(f"B-{tag}", NO_LABEL)
+        inside = ids.get(f"I-{tag}", NO_LABEL)
+        labels[mine] = inside
+        labels[mine[0]] = ids.get(f"B-{tag}", inside)
     # A lone word mark has no character: it says nothing.
     labels[size == 0] = NO_LABEL
     return labels, shared

@@ -146,12 +146,13 @@ class TaggingTask(Task):
         """Notes the tags of a labelled file that the model cannot say.
 
         They count as wrong: leaving their texts out would flatter the model.
+        I- of a label alone tells its spans.
         """
         known = set(self.labels)
         for example in () if split == TEST else examples:
             tags = example.tags or ()
             if not example.words:
-                tags = [f"{mark}-{t}" for t in tags for mark in "BI"]
+                tags = [f"I-{t}" for t in tags]
             if unknown := sorted(set(tags) - known):
                 bad.note(
                     example.where,

@@ -9,6 +9,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.features import tokens
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
+from data.finetuning.tagging import answers as tagging_answers
 from data.finetuning.tagging import task
 from data.finetuning.tagging.examples import TaggedText
 from tests.helpers.runs import builds
@@ -97,3 +98,24 @@ def test_spans_need_tags_that_tell_them(spiece, tmp_path, labels):
             job(spiece, tmp_path, **data).read(use, use)
     data["labels"] = ("O", "B-X", "I-X")
     assert job(spiece, tmp_path, **data).load().chunks
+
+
+def test_inside_of_a_label_alone_tells_its_spans(spiece, tmp_path, capsys):
+    """Models of others have labels without B-: their spans count as right."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(SPANS + "\n" + SPANS.replace("X", "Z") + "\n")
+    labels = ("O", "I-X")
+    tagger = job(spiece, tmp_path, labels=labels, eval_file=str(path))
+    split = tagger.read("dev", "dev")
+    said = capsys.readouterr().out
+    assert "a.jsonl:2: the tag 'I-Z' is not of the training file" in said
+    assert "1 rows are used as they are" in said
+    labelled = split.table.token_columns["label_ids"]
+    pieces = split.windows.pieces[0]
+    scores = np.eye(2)[np.maximum(labelled[: len(pieces.ids)], 0)]
+    inside = (pieces.start >= 2) & (pieces.end > pieces.start)
+    assert set(labelled[: len(pieces.ids)][inside]) == {1}
+    found = tagging_answers.answer_pieces(
+        split.examples[:1], [pieces], [scores], labels
+    )
+    assert found.spans == [[(2, 7, "X")]]
