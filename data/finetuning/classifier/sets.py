@@ -348,6 +348,20 @@ def _has(data_dir: str, name: str) -> bool:
     )
 
 
+def lacks_labels(options: ClassifierDataOptions) -> bool:
+    """Whether neither a flag nor a training file names a table's classes."""
+    name = canonical_name(options.task_name)
+    if options.labels or name not in GENERIC:
+        return False
+    names = _table_names(name, "train")
+    return not task_readers.find_file(options.data_dir, *names)
+
+
+def _table_names(name: str, split: str) -> tuple[str, ...]:
+    endings = ("jsonl", "json") if name == "jsonl" else (name,)
+    return tuple(f"{split}.{ending}" for ending in endings)
+
+
 def _split_path(name: str, data_dir: str, split: str) -> str | None:
     if name in glue_tasks.GLUE:
         return glue_tasks.split_path(glue_tasks.GLUE[name], data_dir, split)
@@ -362,8 +376,7 @@ def _split_path(name: str, data_dir: str, split: str) -> str | None:
     elif name.startswith(TFDS_PREFIX):
         return f"{name}/{split}"
     else:
-        endings = ("jsonl", "json") if name == "jsonl" else (name,)
-        names = tuple(f"{split}.{ending}" for ending in endings)
+        names = _table_names(name, split)
     if split == "train":
         return task_readers.require_file(data_dir, *names)
     return task_readers.find_file(data_dir, *names)

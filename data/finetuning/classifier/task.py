@@ -1,5 +1,6 @@
 """Classification and regression: a label or a number per row of texts."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -34,11 +35,14 @@ class ClassifierTask(Task):
         super().__init__(data, *arguments)
         options = self.options
         known = None if options.do_train else self.trained
+        if known and task_settings.unnamed(known.labels):
+            data = with_labels(data, known.labels, options.do_eval)
         self.set = classifier_sets.open_set(data)
         if options.do_train:
             self.set = self.set.of_training()
         if known:
             check_trained(self.set.name, known)
+            check_count(self.set, known)
         if self.set.head == "classification" and len(self.set.labels) < 2:
             raise UserError(
                 f"the training file has {len(self.set.labels)} class, wanted "
@@ -285,6 +289,43 @@ def ambiguous(labels: Sequence[str], separator: str) -> str:
                 "labels: train with another one to tell them apart"
             )
     return ""
+
+
+def with_labels(
+    data: ClassifierDataOptions, labels: tuple[str, ...], evaluates: bool
+) -> ClassifierDataOptions:
+    """The options with a model's labels, which stand for none.
+
+    A training file names them, as --labels does. Raises UserError: nothing
+    does, and rows with labels are to be judged.
+    """
+    if not classifier_sets.lacks_labels(data):
+        return data
+    if evaluates:
+        raise UserError(
+            f"--labels: wanted names of the model's {len(labels)} classes as "
+            f"the dev file has them, found {', '.join(labels[:3])}, which "
+            "stand for none; give them in the order of the logits"
+        )
+    return dataclasses.replace(data, labels=labels)
+
+
+def check_count(
+    kind: classifier_sets.ClassificationSet, trained: TaskSpec
+) -> None:
+    """Raises UserError where names are not as many as a model's without any.
+
+    Other labels than a model's own are refused elsewhere.
+    """
+    labels, head = kind.labels, kind.head
+    if head != trained.head or not task_settings.unnamed(trained.labels):
+        return
+    if len(labels) != len(trained.labels):
+        raise UserError(
+            f"--labels: wanted {len(trained.labels)} names, one for each class "
+            f"of the model in the order of the logits, found {len(labels)}: "
+            f"{', '.join(labels[:20])}"
+        )
 
 
 def check_trained(name: str, trained: TaskSpec) -> None:

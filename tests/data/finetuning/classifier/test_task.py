@@ -10,8 +10,15 @@ from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier import glue
-from data.finetuning.classifier.task import ambiguous, check_trained
+from data.finetuning.classifier.sets import open_set
+from data.finetuning.classifier.task import (
+    ambiguous,
+    check_count,
+    check_trained,
+    with_labels,
+)
 from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
 from tests.helpers.runs import classifier as run_classifier
 from tests.helpers.runs.classifier import CONFIG, make_job, make_options
 
@@ -29,6 +36,38 @@ def test_a_model_reads_its_task_or_a_table(name):
 def test_another_official_task_is_refused():
     with pytest.raises(UserError, match="--task_name=cola: .* for sst-2; leav"):
         check_trained("cola", trained())
+
+
+@pytest.mark.parametrize("task_name", ["tsv", "csv", "jsonl"])
+def test_classes_without_names_have_those_of_a_file_or_the_model_s(
+    tmp_path, task_name
+):
+    """`LABEL_0`, ... stand for none: a training file or --labels says them."""
+    labels = ("LABEL_0", "LABEL_1")
+    data = ClassifierDataOptions(task_name=task_name, data_dir=str(tmp_path))
+    assert with_labels(data, labels, False).labels == labels
+    with pytest.raises(UserError, match="--labels: wanted names of .* 2 cl"):
+        with_labels(data, labels, True)
+    named = dataclasses.replace(data, labels=("no", "yes"))
+    assert with_labels(named, labels, True) is named
+    (tmp_path / f"train.{task_name}").write_text("x")
+    assert with_labels(data, labels, True) is data
+    data = dataclasses.replace(data, task_name="sst-2")
+    assert with_labels(data, labels, True) is data
+
+
+def test_classes_are_as_many_as_the_model_s():
+    data = ClassifierDataOptions(
+        task_name="tsv", data_dir="", labels=("a", "b", "c")
+    )
+    three = open_set(data)
+    check_count(three, trained("tsv"))
+    unnamed = dataclasses.replace(trained(), labels=("LABEL_0", "LABEL_1"))
+    with pytest.raises(UserError, match="wanted 2 names, .* found 3: a, b, c"):
+        check_count(three, unnamed)
+    check_count(three, dataclasses.replace(unnamed, head="multi_label"))
+    data = dataclasses.replace(data, labels=("a", "b"))
+    check_count(open_set(data), unnamed)
 
 
 def test_a_label_that_holds_the_separator_is_told():
