@@ -167,8 +167,9 @@ def _give(
 def check_read(command: str) -> None:
     """Raises UserError: a setting is given that this command ignores."""
     for setting in task_settings.SETTINGS:
-        name = setting.name
-        if command in setting.commands or name not in FLAGS:
+        name = setting.name  # a flag of the name may be another one: --head
+        of_others = setting.has_flag and command not in setting.commands
+        if not of_others or name not in FLAGS:
             continue
         if FLAGS[name].present:
             able = " and ".join(f"run_{c}.py" for c in setting.commands)

@@ -60,6 +60,13 @@ def test_a_head_without_a_summary_takes_no_flag_of_one(parse, flag):
     RACE.read()
 
 
+@pytest.mark.parametrize("command", [CLASSIFIER, RACE, SQUAD, TAGGER])
+def test_every_task_begins_with_an_encoder_alone(parse, command):
+    named = ["--task_name=tsv"] * (command is CLASSIFIER)
+    parse(command, "--do_export", "--head=encoder", *named)
+    assert command.read()["options"].run.init_part == "encoder"
+
+
 def test_a_trained_model_says_its_task(parse):
     parse(CLASSIFIER)
     found = CLASSIFIER.data_options(trained("sts-b", "regression"))
