@@ -90,6 +90,15 @@ def unnamed(labels: Sequence[str]) -> bool:
     ]
 
 
+def refuse_unnamed(labels: Sequence[str]) -> None:
+    """Raises UserError: rows with labels are to be judged by such names."""
+    raise UserError(
+        f"--labels: wanted names of the model's {len(labels)} outputs as the "
+        f"dev file has them, found {', '.join(labels[:3])}, which stand for "
+        "none; give them in the order of the logits"
+    )
+
+
 def of_command(command: str) -> tuple[TrainedSetting, ...]:
     """The settings of a command."""
     return tuple(s for s in SETTINGS if command in s.commands)

@@ -302,11 +302,7 @@ def with_labels(
     if not classifier_sets.lacks_labels(data):
         return data
     if evaluates:
-        raise UserError(
-            f"--labels: wanted names of the model's {len(labels)} classes as "
-            f"the dev file has them, found {', '.join(labels[:3])}, which "
-            "stand for none; give them in the order of the logits"
-        )
+        task_settings.refuse_unnamed(labels)
     return dataclasses.replace(data, labels=labels)
 
 

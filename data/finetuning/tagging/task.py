@@ -43,6 +43,9 @@ class TaggingTask(Task):
         self.labels = data.labels
         if not self.labels and self.trained is not None:
             self.labels = self.trained.labels
+            judges = self.options.do_eval and not self.options.do_train
+            if judges and task_settings.unnamed(self.labels):
+                task_settings.refuse_unnamed(self.labels)
         self.baseline: tagging_metrics.MajorityBaseline | None = None
         if self.features.static_shapes:
             # Logits are as long as their batch: one program has one length.

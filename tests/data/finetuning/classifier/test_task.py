@@ -46,7 +46,7 @@ def test_classes_without_names_have_those_of_a_file_or_the_model_s(
     labels = ("LABEL_0", "LABEL_1")
     data = ClassifierDataOptions(task_name=task_name, data_dir=str(tmp_path))
     assert with_labels(data, labels, False).labels == labels
-    with pytest.raises(UserError, match="--labels: wanted names of .* 2 cl"):
+    with pytest.raises(UserError, match="--labels: wanted names of .* 2 ou"):
         with_labels(data, labels, True)
     named = dataclasses.replace(data, labels=("no", "yes"))
     assert with_labels(named, labels, True) is named

@@ -6,7 +6,9 @@ import types
 import numpy as np
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import tokens
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
 from data.finetuning.tagging import answers as tagging_answers
@@ -68,10 +70,14 @@ def test_a_split_has_the_longest_row_in_every_batch():
 SPANS = '{"text": "a tower", "spans": [{"start": 2, "end": 7, "label": "X"}]}'
 
 
-def job(spiece, folder, **data):
-    options = make_options(folder, do_train=True)
+def job(spiece, folder, trained=None, **data):
+    options = make_options(
+        folder, do_train=trained is None, do_eval=trained is not None
+    )
     features = FeatureOptions(spiece, 16)
-    return task.TaggingTask(TaggingDataOptions(**data), features, options)
+    return task.TaggingTask(
+        TaggingDataOptions(**data), features, options, trained
+    )
 
 
 def test_one_tag_is_none_to_learn(spiece, tmp_path):
@@ -119,3 +125,14 @@ def test_inside_of_a_label_alone_tells_its_spans(spiece, tmp_path, capsys):
         split.examples[:1], [pieces], [scores], labels
     )
     assert found.spans == [[(2, 7, "X")]]
+
+
+def test_tags_without_names_cannot_be_judged(spiece, tmp_path):
+    """`LABEL_0`, ...: every gold tag counted as wrong."""
+    labels = ("LABEL_0", "LABEL_1")
+    settings = TextSettings()
+    unnamed = TaskSpec("released", task.HEAD, labels, 16, settings, "")
+    with pytest.raises(UserError, match="--labels: wanted names of .* 2 outp"):
+        job(spiece, tmp_path, unnamed)
+    named = job(spiece, tmp_path, unnamed, labels=("O", "I-X"))
+    assert named.labels == ("O", "I-X")
