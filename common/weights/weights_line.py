@@ -12,11 +12,11 @@ AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
 
 
 def part_setting() -> Any:
-    """A field: what of a released folder is read, "" = all of it."""
+    """A field: what of weights is read, "" = all of them."""
     return setting(
         "",
-        "encoder: of a Hugging Face folder take the encoder alone and leave "
-        "the head out that it was trained with.",
+        "encoder: take the encoder of the weights alone and leave the head "
+        "out that they were trained with.",
         choices=("", ENCODER),
         flag="head",
     )

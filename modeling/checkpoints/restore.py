@@ -47,7 +47,7 @@ class Source:
     folder: str  # where the config and `spiece.model` are looked for
     # this one of the folder's; "" = it was named, or it is the only one
     why: str = ""
-    part: str = ""  # "encoder" leaves the head of a Hugging Face folder out
+    part: str = ""  # "encoder" leaves the head out
 
     @property
     def line(self) -> str:
@@ -90,8 +90,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
     The path is a directory (native or HF), a prefix, an `.index` or `.data`
     file, the `checkpoint` file beside them, or a name on the hub
     (`common.weights.hub`); `choice` is of a directory's checkpoints, see
-    `weights.choose`. With `part` "encoder" the head of a Hugging Face folder is
-    left out. Raises UserError: nothing there, nothing whole, checkpoints of
+    `weights.choose`. With `part` "encoder" the head is left out. Raises UserError: nothing there, nothing whole, checkpoints of
     several names without a `checkpoint` file, or not the one of `choice`.
     """
     path, why = hub.local(path), ""
@@ -121,7 +120,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
                 f"{prefix}.index, or an HF folder with {FORMS[0]}"
             )
     kind = "native" if native_checkpoint.is_native(prefix) else "tf1"
-    return Source(kind, prefix, weights.home_of(folder), why)
+    return Source(kind, prefix, weights.home_of(folder), why, part)
 
 
 def content_digest(path: str | Source) -> str:
@@ -229,6 +228,10 @@ def restore(
         if name not in arrays:
             arrays[name] = np.zeros(variables[name].shape, np.float32)
     scope = encoder_of(model).scope
+    if source.part and source.format != "hf":  # its reader leaves heads out
+        of_heads = [name for name in arrays if not name.startswith(scope)]
+        surplus = [*surplus, *of_heads]
+        arrays = {n: a for n, a in arrays.items() if n not in of_heads}
     if require == "encoder":
         arrays = _for_each_head(model, arrays)
     problems, values, fresh = [], {}, []

@@ -161,3 +161,28 @@ def test_what_a_killed_conversion_left_is_removed(tmp_path, to_format):
     left = [p.name for p in tmp_path.iterdir() if ".tmp-" in p.name]
     assert len(left) in (2, 3)
     assert not [name for name in left if name.startswith(own)]
+
+
+@pytest.mark.parametrize("form", ["native", "tf1"])
+def test_the_encoder_alone_of_any_format(tmp_path, form):
+    """`--head=encoder` had an effect on Hugging Face folders only."""
+    tuned = ClassificationModel(SMALL_CONFIG, 3)
+    path = native_folder(tmp_path, tuned)
+    if form == "tf1":
+        path = str(tmp_path / "x.ckpt")
+        arrays = {k: v.numpy() for k, v in named_variables(tuned).items()}
+        tf1_checkpoint.write(path, arrays, {}, SMALL_CONFIG)
+    source = checkpoints.resolve(path, part="encoder")
+    task = ClassificationModel(SMALL_CONFIG, 3)
+    head = task.class_dense.kernel.numpy()
+    report = checkpoints.restore(task, source, require="encoder")
+    assert len(report.unused) == len(report.fresh) == 4  # with the pooler
+    np.testing.assert_array_equal(task.class_dense.kernel, head)
+    np.testing.assert_array_equal(
+        task.encoder.embeddings.lookup_table,
+        tuned.encoder.embeddings.lookup_table,
+    )
+    with pytest.raises(UserError, match="logit.*missing; .* train one"):
+        checkpoints.restore(task, source, require="all")
+    report = checkpoints.restore(task, path, require="all")
+    assert not report.fresh
