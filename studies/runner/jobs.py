@@ -15,6 +15,7 @@ import functools
 import glob
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -395,10 +396,14 @@ def _read(path: str, name: str) -> float:
     with open(path, encoding="utf-8") as f:
         text = f.read()
     if path.endswith(".txt"):
-        return float(re.findall(rf"^{re.escape(name)} (\S+)", text, re.M)[-1])
-    if path.endswith(".jsonl"):
-        text = text.splitlines()[-1]
-    return float(json.loads(text)[name])
+        found = re.findall(rf"^{re.escape(name)} (\S+)", text, re.M)[-1]
+    else:
+        if path.endswith(".jsonl"):
+            text = text.splitlines()[-1]
+        found = json.loads(text)[name]
+    if not math.isfinite(number := float(found)):  # it has no place in a table
+        raise ValueError(f"{number} is not finite")
+    return number
 
 
 def _failed(home: str, attempt: dict, line: str) -> dict:

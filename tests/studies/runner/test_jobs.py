@@ -39,6 +39,16 @@ def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
         assert name in jobs.run_job(empty, str(tmp_path))["error"]
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity"])
+def test_a_number_that_is_not_finite_is_a_failure(tmp_path, text):
+    """The table of all rows ended in a stack trace."""
+    made = tmp_path / "metrics.json"
+    made.write_text(f'{{"f1": {text}}}')
+    job = Job("a", (("-S", "-c", ""),), {"value": (str(made), "f1")})
+    assert "is not finite" in jobs.run_job(job, str(tmp_path))["error"]
+    assert not (tmp_path / "a" / jobs.RESULT).exists()
+
+
 def test_a_clock_that_is_set_back_takes_no_seconds(tmp_path, monkeypatch):
     """A job's time was less than nothing."""
     times = iter([5000.0, 1000.0])
