@@ -144,8 +144,9 @@ def table(
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table of the cells of each line."""
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    """A table of the cells of each line; `|` in one ends no cell."""
+    escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
 
 def _best(rows: Sequence[Row], column: Column) -> float | None:

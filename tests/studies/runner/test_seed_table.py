@@ -13,3 +13,9 @@ def test_a_row_without_a_rate_of_targets_has_its_cell():
     head, _, first, second, less, paper = cells
     assert [head[1], first[1]] == [" targets ", " 10.00% "]
     assert not "".join([second[1], less[1], paper[1]]).strip()
+
+
+def test_a_bar_in_a_message_ends_no_cell():
+    rows = [Row("a", errors={"f1": "wanted x|y"}), Row("b")]
+    line = table(rows, [Column("f1"), Column("em")], "a").splitlines()[2]
+    assert line == r"| a | failed: wanted x\|y |  |"
