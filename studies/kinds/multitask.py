@@ -25,6 +25,10 @@ from training.finetuning.options import OTHERS, PAPER, TASKS, TOGETHER
 
 ALONE, JOINT = "alone", "joint"
 _ALL = "all"  # seeds
+# Flags that the jobs give.
+_OF_BOTH = (*study_commands.TUNING, "do_train", "do_eval")
+_OF_ALONE = (*_OF_BOTH, "task_name", "num_seeds", "ensemble")
+_OF_JOINT = (*_OF_BOTH, "schedule")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +54,7 @@ class MultiTaskOptions:
     name: str = ""
 
     def __post_init__(self):
+        refuse = study_commands.refuse_given
         if type(self.seeds) is not int:
             raise UserError(f"`seeds` must be a number, found {self.seeds!r}")
         if not self.tasks or self.seeds < 1:
@@ -60,6 +65,9 @@ class MultiTaskOptions:
                 raise UserError(f"{unknown[0]!r} is no task of the schedule")
         for name, flags in self.tasks.items():
             study_commands.table(f"tasks.{name}", flags)
+            refuse(f"tasks.{name}", flags, _OF_ALONE)
+        refuse("[alone]", self.alone.flags, _OF_ALONE)
+        refuse("[joint]", self.joint.flags, _OF_JOINT)
 
     def chosen(self, tasks: Sequence[str]) -> "MultiTaskOptions":
         """Without the other tasks in the table; the schedule has them all.

@@ -18,7 +18,12 @@ from studies.runner.jobs import NOT_RUN, Job, because
 from studies.runner.seed_table import Row, markdown
 from studies.runner.speeds import CPU, Speed
 from studies.runner.study import Study
-from studies.runner.study_commands import as_flags, check_steps
+from studies.runner.study_commands import (
+    RUN,
+    as_flags,
+    check_steps,
+    refuse_given,
+)
 from studies.runner.study_file import ResultColumn, RowOptions, StudyOptions
 
 TRIALS = "trials.json"
@@ -73,6 +78,9 @@ class SearchOptions(StudyOptions):
         given = setting.values or (setting.low, setting.high)
         for value in given if not setting.choices else ():
             check_steps(f"space.{setting.name}", {setting.name: value})
+        if not setting.choices:
+            names = (*RUN, "data_dir") if self.records else RUN
+            refuse_given("[space]", (setting.name,), names)
         known = self.pretrain.flags if self.pretrain else {}
         for name, choice in setting.choices.items():
             for flag in choice.drop:

@@ -9,8 +9,9 @@ from common.errors import UserError
 
 ALL = "all"  # of the labels
 _SHORTEST = {"warmup_steps": 0, "decay_steps": 1}  # parts of a schedule
-# Flags of a tuning that no file gives.
-_RUNNERS = ("init_checkpoint", "model_dir", "seed")
+# Flags of a run, and of a tuning, that the runner gives.
+RUN = ("model_dir", "seed")
+TUNING = ("init_checkpoint", *RUN)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +76,20 @@ def check_steps(where: str, flags: dict[str, Any]) -> None:
             f"{where}: `train_steps` must be a whole number from 1 on, found "
             f"{steps!r}"
         )
+
+
+def refuse_given(where: str, flags: Iterable[str], names: Sequence[str]):
+    """UserError where a file has a flag that the runner gives: it would not count."""
+    for flag in names:
+        if flag in flags:
+            raise UserError(
+                f"{where}: `{flag}` is set by the runner: leave it out"
+            )
+
+
+def given_of(in_place: bool) -> tuple[str, ...]:
+    """Flags of a task that the runner gives."""
+    return RUN[:1] if in_place else TUNING
 
 
 def as_flags(values: dict) -> tuple[str, ...]:
@@ -150,11 +165,10 @@ def _task_of(name: str, value: dict) -> Task:
     flags = dict(value)
     search = table(f"tasks.{name}.search", flags.pop("search", {}))
     by, in_place = search.pop("by", ""), flags.pop("in_place", False)
+    names = given_of(in_place)
+    refuse_given(f"tasks.{name}", flags, names)
+    refuse_given(f"tasks.{name}.search", search, names)
     for flag, values in search.items():
-        if flag in _RUNNERS:
-            raise UserError(
-                f"tasks.{name}.search: `{flag}` is set by the runner"
-            )
         if not isinstance(values, tuple) or not values or _repeats(values):
             raise UserError(
                 f"tasks.{name}.search: `{flag}` must be a list of different "

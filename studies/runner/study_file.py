@@ -120,6 +120,9 @@ class StudyOptions:
         checks.within(self, ">= 1", "pretrain_seeds", "finetune_seeds", **how)
         checks.within(self, ">= 0", "speed_steps", **how)
         checks.within(self, ">= 0", "random_init_std", form=checks.FIELD)
+        if self.records:
+            flags = self.records.flags
+            study_commands.refuse_given("[records]", flags, ("output_dir",))
         for row in self.rows:
             self._check_row(row, keys)
         for column in self.columns:
@@ -149,7 +152,7 @@ class StudyOptions:
                     )
 
     def _check_row(self, row: RowOptions, keys: list[str]) -> None:
-        name = f"row {row.name!r}:"
+        name, refuse = f"row {row.name!r}:", study_commands.refuse_given
         _among(f"{name} `seconds_of`", [row.seconds_of or keys[0]], keys)
         entries = dict.fromkeys(task.base for task in self.tasks.values())
         _among(f"{name} a task", (*row.tasks, *row.without), entries)
@@ -165,6 +168,14 @@ class StudyOptions:
             raise UserError(f"{name} {wanted} is missing")
         if self.pretrain:
             _among(f"{name} `drop`", row.drop, self.pretrain.flags)
+            data = ("data_dir",) if self.records else ()
+            runs = (*study_commands.RUN, *data)
+            refuse(f"{name} pretraining", self.flags_of(row), runs)
+        refuse(f"{name} `records`", row.records, ("output_dir",))
+        for task in self.tasks.values():
+            flags = row.tasks.get(task.base, {})
+            names = study_commands.given_of(task.in_place)
+            refuse(f"{name} task {task.base!r}", flags, names)
         columns = [c.name for c in self.columns]
         _among(f"{name} `paper`: a column", row.paper, columns)
         if row.seconds_of:

@@ -130,3 +130,20 @@ def test_the_file_of_options(tmp_path):
         path.write_text(found)
         with pytest.raises(UserError, match=message):
             load(str(path), {"data": "D"})
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("steps = 5", "steps = 5, seed = 7", ".alone.: `seed` is set by the"),
+        ('"{data}"', '"x", seed = 7', ".joint.: `seed` is set by the runner"),
+        ("h = 9", "h = 9, task_name = 'x'", "tasks.cola: `task_name` is set"),
+    ],
+)
+def test_flags_that_the_jobs_give_are_refused(tmp_path, old, new, message):
+    """They had no effect, and that of a task ended in a stack trace."""
+    assert old in OPTIONS
+    path = tmp_path / "options.toml"
+    path.write_text(OPTIONS.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        load(str(path), {"data": "D"})

@@ -273,6 +273,7 @@ def test_a_row_without_a_task_has_an_empty_cell(done):
             "`start` is instead|`start` of the study",
         ),
         ('drop = ["tied"]', 'drop = ["tide"]', "size.wrong: `drop`: .* 'tide'"),
+        ("width = [1, 2, 3]", "seed = [1, 2]", ".space.: `seed` is set by"),
         ("width = [1, 2, 3]", "train_steps = [1, 2.5]", "whole number .* 2.5"),
         (
             '{ name = "default" }',

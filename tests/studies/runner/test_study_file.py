@@ -98,6 +98,31 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):
             "train_steps = 4, search = { train_steps = [4, 1.5] }",
             "tasks.two.search: `train_steps` must be a whole number .* 1.5",
         ),
+        # The runner gives these: those of the file had no effect.
+        ("only_b = 1", "only_b = 1, seed = 7", "'a first': pretraining: `seed"),
+        (
+            "only_b = 1",
+            "only_b = 1, data_dir = 'x'",
+            "`data_dir` is set by the runner: le",
+        ),
+        ("speed_steps = 1", "all = { seed = 3 }", "tasks.one: `seed` is set"),
+        (
+            "train_steps = 4",
+            "train_steps = 4, model_dir = 'x'",
+            "tasks.two: `m",
+        ),
+        (
+            "seq_len = 3",
+            "output_dir = 'x'",
+            "row 'b second': `records`: `output_dir` is set by the runner",
+        ),
+        ("records = {", "records = { output_dir = 'x',", r".records.: `output"),
+        # Ended in a stack trace.
+        (
+            'name = "b second"',
+            'name = "b second", tasks = { one = { init_checkpoint = "x" } }',
+            "row 'b second': task 'one': `init_checkpoint` is set by the",
+        ),
         ('["only_b"]', '["onlyb"]', "`drop` must be one of train_steps, only"),
         ("{ one = 0.5 }", "{ won = 0.5 }", "a column must be one of loss, one"),
     ],
