@@ -174,7 +174,8 @@ class StudyOptions:
         refuse(f"{name} `records`", row.records, ("output_dir",))
         for task in self.tasks.values():
             flags = row.tasks.get(task.base, {})
-            names = study_commands.given_of(task.in_place)
+            given = study_commands.given_of(task.in_place)
+            names = (*given, *task.search)  # all of its points would be one
             refuse(f"{name} task {task.base!r}", flags, names)
         columns = [c.name for c in self.columns]
         _among(f"{name} `paper`: a column", row.paper, columns)

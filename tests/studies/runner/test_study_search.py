@@ -139,6 +139,16 @@ def test_wrong_searches_are_one_line(options, search, message):
     assert "tasks.two.search" in str(e.value) and "\n" not in str(e.value)
 
 
+def test_a_row_has_no_value_of_a_flag_that_is_searched(options):
+    """It was taken at every point: all of them were one run."""
+    text = searching(options, "search = { batch = [8, 9] },").read_text()
+    row = 'name = "b second"'
+    assert row in text
+    options.write_text(text.replace(row, row + ", tasks.two.batch = 3"))
+    with pytest.raises(UserError, match="task 'two': `batch` is set by the ru"):
+        load(str(options), {})
+
+
 def test_a_search_needs_a_column_that_may_be_compared(options):
     text = searching(options).read_text()
     options.write_text(text.replace("digits = 1 }", "compare = false }"))
