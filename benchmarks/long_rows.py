@@ -99,7 +99,7 @@ def draw(table: list[list[str]], folder: str) -> list[str]:
 
 def main() -> None:
     """Measures, prints and writes, or draws a table that was written."""
-    os.makedirs(FLAGS.output_dir, exist_ok=True)
+    files.make_directory(FLAGS.output_dir)
     if FLAGS.drawn_from:
         with open(FLAGS.drawn_from, encoding="utf-8", newline="") as f:
             lines = (line for line in f if not line.startswith("#"))

@@ -12,6 +12,7 @@ from absl import flags
 from common import files
 from common.errors import UserError
 from flags import app
+from studies.folders import local_folder
 from studies.kinds import registry
 from studies.runner import study_file
 from studies.runner.study import Study
@@ -27,7 +28,7 @@ def main() -> None:
     """
     places = dict.fromkeys(("out", "data", "text", "start"), "-")
     options = registry.load(study_file.path_of(FLAGS.study), places)
-    folder = registry.local_folder(FLAGS.output_dir)
+    folder = local_folder(FLAGS.output_dir)
     runner = registry.runner_of(folder, options, only_read=True)
     paths = []
     if isinstance(runner, Study):

@@ -32,6 +32,7 @@ from absl import flags
 
 from common.errors import UserError
 from flags import app
+from studies.folders import local_folder
 from studies.kinds import registry
 from studies.runner import known_jobs, study_file
 from studies.runner.seed_table import Row
@@ -64,7 +65,7 @@ def read_options(folder: str) -> Any:
 
 def main() -> None:
     """Runs what is missing and writes the report."""
-    folder = registry.local_folder(FLAGS.output_dir)
+    folder = local_folder(FLAGS.output_dir)
     options = read_options(folder)
     places = {"data": FLAGS.data_dir} if FLAGS.data_dir else {}
     with known_jobs.opened(folder, FLAGS.known, FLAGS.table, places) as mine:

@@ -4,7 +4,6 @@ import functools
 import os
 from typing import Any
 
-from common import files
 from common.errors import UserError
 from studies.kinds import multitask, search
 from studies.kinds.gains import Gains, GainsOptions
@@ -50,16 +49,6 @@ def load(path: str, places: dict[str, str]) -> Any:
         if os.path.dirname(path) == study_file.OPTIONS:
             name = os.path.splitext(name)[0]
         return KINDS[kind][0]({"name": name} | value)
-
-
-def local_folder(path: str) -> str:
-    """The path of --output_dir from the root; UserError: it is a bucket."""
-    if files.is_remote(path):
-        raise UserError(
-            f"--output_dir={path}: studies write on a disk of this machine; "
-            "give a folder there, and copy it"
-        )
-    return os.path.abspath(path)
 
 
 def runner_of(

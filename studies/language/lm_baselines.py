@@ -42,6 +42,7 @@ from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.stream import TokenStream
 from flags import app
+from studies import folders
 from studies.language import identity
 from studies.language.kneser_ney import KneserNey
 
@@ -386,7 +387,7 @@ def measure(results: Results) -> None:
 
 def main() -> None:
     """Measures what is missing and prints the table."""
-    results = Results(FLAGS.output_dir)
+    results = Results(folders.local_folder(FLAGS.output_dir))
     if not FLAGS.table:
         if not FLAGS.data_path:
             raise UserError(

@@ -346,7 +346,7 @@ def main() -> None:
       UserError: it is of another task, or another process works in it.
     """
     task = Task(steps=FLAGS.steps)
-    os.makedirs(FLAGS.output_dir, exist_ok=True)
+    files.make_directory(FLAGS.output_dir)
     with locks.held(FLAGS.output_dir):
         facts = dataclasses.asdict(task)
         identity.settle(FLAGS.output_dir, facts, "memory_probe.tsv")

@@ -1,5 +1,7 @@
 """Ours and the Model Garden's systems run every kind of workload."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -129,6 +131,22 @@ def test_long_rows_run_and_are_drawn(tmp_path):
     for path in long_rows.draw(table, str(tmp_path)):
         with open(path, "rb") as f:
             assert len(f.read()) > 5000
+
+
+def test_long_rows_are_drawn_into_a_bucket(tmp_path, monkeypatch):
+    """A local folder of the bucket's name was made."""
+    table = tmp_path / "long_rows.tsv"
+    table.write_text("\t".join(long_rows.COLUMNS) + "\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    given = types.SimpleNamespace(
+        output_dir="ram://rows", drawn_from=str(table)
+    )
+    monkeypatch.setattr(long_rows, "FLAGS", given)
+    monkeypatch.setattr(long_rows, "draw", lambda *_: ["ram://rows/x"])
+    long_rows.main()
+    assert not list(home.iterdir())
 
 
 @pytest.mark.slow

@@ -52,12 +52,3 @@ def test_a_file_of_ones_own_has_its_whole_name(tmp_path):
     options = registry.load(str(path), PLACES)
     assert options.command == "python -m studies.run --study=mine.toml"
     assert os.path.basename(options.start) == "START"
-
-
-def test_a_study_in_a_bucket_is_refused(tmp_path, monkeypatch):
-    """A local folder `gs:` had its results."""
-    monkeypatch.chdir(tmp_path)
-    assert registry.local_folder("out") == str(tmp_path / "out")
-    with pytest.raises(UserError, match="--output_dir=gs://b/out: studies wri"):
-        registry.local_folder("gs://b/out")
-    assert not list(tmp_path.iterdir())

@@ -1,5 +1,7 @@
 """A name is recalled as far back as a model sees, and no further."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,27 @@ def test_results_are_read_back(tmp_path):
     assert list(again) == list(results)
     for name, of_seeds in results.items():
         np.testing.assert_allclose(again[name], of_seeds, atol=5e-5)
+
+
+def test_a_bucket_has_the_table_and_goes_on(tmp_path, monkeypatch):
+    """A local folder of the bucket's name was made."""
+    bucket, asked = "ram://probe/out", []
+
+    def accuracies(task, probe, seed):
+        asked.append(seed)
+        return np.full(SEGMENTS + 1, 0.5)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(memory_probe, "accuracies", accuracies)
+    monkeypatch.setattr(memory_probe, "draw", lambda *_: [])
+    for seeds in (1, 2):
+        given = types.SimpleNamespace(steps=9, seeds=seeds, output_dir=bucket)
+        monkeypatch.setattr(memory_probe, "FLAGS", given)
+        memory_probe.main()
+    assert asked == [0] * len(PROBES) + [1] * len(PROBES)
+    found = memory_probe.read(f"{bucket}/memory_probe.tsv")
+    assert {len(of_seeds) for of_seeds in found.values()} == {2}
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.long
