@@ -201,6 +201,8 @@ def main() -> None:
         flush=True,
     )
     losses = measure(reader, stream, starts, contexts, block, FLAGS.batch_size)
+    # Of two splits of one length the positions are the same.
+    tokens = np.concatenate([stream.read(int(s), block) for s in starts])
     name = FLAGS.name or os.path.basename(os.path.splitext(FLAGS.output)[0])
     with files.atomic_open(FLAGS.output, "wb") as f:
         np.savez(
@@ -208,6 +210,7 @@ def main() -> None:
             losses=losses,
             contexts=np.array(contexts),
             positions=(starts[:, None] + np.arange(block)).reshape(-1),
+            tokens=tokens,
             name=np.array(name),
             block=np.array(block),
         )

@@ -119,13 +119,15 @@ def bootstrap(
     return np.percentile(lengths, INTERVAL, axis=0, method="nearest").T
 
 
-def read_losses(path: str) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
-    """(name, contexts [C], losses [C, X], positions [X]) of a file.
+def read_losses(
+    path: str,
+) -> tuple[str, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """(name, contexts [C], losses [C, X], what the tokens are) of a file.
 
     An `.npz` with `losses`, nats of X tokens with each of C contexts, and
-    `contexts`; `positions` of the tokens in their text and the model's `name`
-    may be left out. A model that cannot use more than some length repeats the
-    losses of its longest.
+    `contexts`; `positions` of the tokens in their text, their ids (`tokens`)
+    and the model's `name` may be left out. A model that cannot use more than
+    some length repeats the losses of its longest.
 
     Raises:
       UserError: the file is no such npz, or a value is not usable.
@@ -161,14 +163,16 @@ def read_losses(path: str) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
         )
     if not losses.size or not np.isfinite(losses).all():
         raise UserError(f"{path}: `losses` holds a value that is not finite")
-    positions = arrays.get("positions", np.arange(losses.shape[1]))
-    if positions.shape != losses.shape[1:]:
-        raise UserError(
-            f"{path}: wanted {losses.shape[1]} `positions`, found "
-            f"{positions.shape}"
-        )
+    about = {"positions": np.arange(losses.shape[1])} | arrays
+    about = {k: about[k] for k in ("positions", "tokens") if k in about}
+    for what, values in about.items():
+        if values.shape != losses.shape[1:]:
+            raise UserError(
+                f"{path}: wanted {losses.shape[1]} `{what}`, found "
+                f"{values.shape}"
+            )
     stem = os.path.splitext(os.path.basename(path))[0]
-    return str(arrays.get("name", stem)), contexts, losses, positions
+    return str(arrays.get("name", stem)), contexts, losses, about
 
 
 def read_group(paths: list[str]) -> Group:
@@ -180,17 +184,16 @@ def read_group(paths: list[str]) -> Group:
     if not paths:
         raise UserError("--losses is empty: give an npz per model")
     rows = [read_losses(path) for path in paths]
-    _, contexts, _, positions = rows[0]
-    for path, row in zip(paths, rows, strict=True):
-        for what, ours, theirs in (
-            ("contexts", contexts, row[1]),
-            ("positions", positions, row[3]),
-        ):
+    known: dict[str, tuple[str, np.ndarray]] = {}  # of the first that has it
+    for path, (_, contexts, _, about) in zip(paths, rows, strict=True):
+        for what, theirs in {"contexts": contexts, **about}.items():
+            first, ours = known.setdefault(what, (path, theirs))
             if not np.array_equal(ours, theirs):
                 raise UserError(
-                    f"{path}: its `{what}` are not those of {paths[0]}; the "
+                    f"{path}: its `{what}` are not those of {first}; the "
                     "models of a group must be measured on the same tokens"
                 )
+    contexts = rows[0][1]
     return Group(
         tuple(r[0] for r in rows), contexts, np.stack([r[2] for r in rows])
     )

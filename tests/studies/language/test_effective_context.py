@@ -124,6 +124,23 @@ def test_files_that_cannot_be_used(tmp_path):
         recl.read_group([])
 
 
+def test_models_of_a_group_predict_the_same_tokens(tmp_path):
+    """Two splits of one length have the same positions: they were one group."""
+    ids = np.arange(20) % 7
+    first = write(tmp_path, "a", tokens=ids)
+    other = write(tmp_path, "b", tokens=ids[::-1])
+    unknown = write(tmp_path, "c")  # of another program
+    assert len(recl.read_group([unknown, first, first]).models) == 3
+    for group in ([first, other], [unknown, first, other]):
+        with pytest.raises(
+            UserError, match="b.npz: its `tokens` are not .*a.n"
+        ):
+            recl.read_group(group)
+    wrong = write(tmp_path, "d", tokens=ids[:3])
+    with pytest.raises(UserError, match="wanted 20 `tokens`, found"):
+        recl.read_group([wrong])
+
+
 @pytest.mark.long
 def test_the_command_prints_and_draws(tmp_path):
     group = made_group((300, 500), tokens=50)

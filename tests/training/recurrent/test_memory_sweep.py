@@ -75,6 +75,7 @@ def test_a_sweep_and_windows_of_a_trained_model(data, trained, tmp_path):
     )
     with np.load(path) as arrays:
         assert arrays["positions"].tolist() == list(range(6, tokens))
+        assert arrays["tokens"].shape == (tokens - 6,)
         total = arrays["losses"][1].sum()
     # The first five tokens have less context.
     most = 6 * math.log(30)
