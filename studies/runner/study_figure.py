@@ -18,10 +18,22 @@ T = TypeVar("T")
 
 
 def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
+    """`differences` of the columns in which a row differs by `_FLAT`."""
+    return _without_flat(differences(options, rows))
+
+
+def _without_flat(found: Points) -> Points:
+    return {
+        column: of
+        for column, of in found.items()
+        if any(abs(apart.mean) >= _FLAT for apart in of.values())
+    }
+
+
+def differences(options: StudyOptions, rows: Sequence[Row]) -> Points:
     """Column -> row -> difference to `figure_base`, paired by seed.
 
-    As in the table, rows of another rate of targets are not compared. A column
-    is left out where no row differs.
+    As in the table, rows of another rate of targets are not compared.
     """
     base = base_of(options, rows)
     column_points: Points = {}
@@ -35,7 +47,7 @@ def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
             and same_rate(row, base)
             and (apart := difference(row, base, column.name))
         }
-        if any(abs(apart.mean) >= _FLAT for apart in of.values()):
+        if of:
             column_points[column.name] = of
     return column_points
 
@@ -64,7 +76,8 @@ def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
       options: columns and the row that others are compared with.
       rows: with their values; the paper's are drawn beside them.
     """
-    column_points = points(options, rows) if options.figure_base else {}
+    found = differences(options, rows) if options.figure_base else {}
+    column_points = _without_flat(found)
     if not column_points:
         return []
     base, names = base_of(options, rows), order_of(options, column_points)
@@ -78,12 +91,14 @@ def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
         _draw_paper(axis, column, rows, base, names)
         axis.set_yticks(range(len(names)), names if axis is axes[0][0] else [])
         axis.set_ylim(len(names) - 0.5, -0.5)
-    pairs = max(d.queries for of in column_points.values() for d in of.values())
+    pairs = {d.queries for of in column_points.values() for d in of.values()}
+    flat = [column for column in found if column not in column_points]
     shown = any(axis.get_legend_handles_labels()[1] for axis in axes[0])
     figures.caption(
         figure,
-        f"Difference to row {base.name}, n = {pairs} seeds. Points: mean, paired "
-        "by seed.",
+        f"Difference to row {base.name}, n = {' to '.join(map(str, sorted(pairs)))}"
+        " seeds. Points: mean, paired by seed.",
+        *([f"Below {_FLAT:g} in all rows: {', '.join(flat)}."] if flat else []),
         "Bars: 95 % bootstrap interval."
         + (" Diamonds: the paper's difference." if shown else ""),
         options.command,
@@ -102,7 +117,7 @@ def _draw_column(axis, column: str, of: dict[str, Difference], names) -> None:
     axis.axvline(0, color="black", linewidth=0.8)
     axis.grid(axis="y", linewidth=0.3)
     axis.set_title(column)
-    axis.set_xlabel("points")
+    axis.set_xlabel("difference")
 
 
 def _draw_paper(axis, column: str, rows, base: Row, names) -> None:

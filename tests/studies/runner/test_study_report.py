@@ -40,7 +40,7 @@ def test_rows_of_another_rate_of_targets_have_no_points():
 def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
     tmp_path, monkeypatch
 ):
-    """Sorted; columns in which nothing differs are left out."""
+    """Sorted; columns in which nothing differs are left out and named."""
     names = ("a base", "b low", "c high")
     options = report_options(names)
     flat = ResultColumn("flat", digits=1)
@@ -78,4 +78,10 @@ def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
     paper = axes.lines[-1].get_data()
     assert dict(zip(paper[1], paper[0], strict=True)) == {0: 2.0, 1: 1.0}
     title = drawn[0].get_suptitle()
+    assert axes.get_xlabel() == "difference"  # a loss has no points
+    assert "Below 0.1 in all rows: flat." in title
     assert "n = 2 seeds" in title and "python -m studies.run --study=x" in title
+    # A seed of one row failed: it was "n = 2 seeds" for all.
+    del rows[2].values["f1"]["1"]
+    study_figure.draw("figure", options, rows)
+    assert "n = 1 to 2 seeds" in drawn[1].get_suptitle()
