@@ -70,14 +70,15 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
 
 def count_text(text: str | bytes) -> dict[str, int]:
     """`words`, `lines`, `characters`, `bytes` of a text."""
-    data, end = text, b"\n"
     if isinstance(text, str):
-        data, end = text.encode("utf-8", "surrogatepass"), "\n"
+        data = text.encode("utf-8", "surrogatepass")
+    else:  # the same white space as in text
+        data, text = text, text.decode("utf-8", "replace")
     # Bytes that continue a character are 10xxxxxx.
     begins = np.frombuffer(data, np.uint8) & 0xC0 != 0x80
     return {
         "words": len(text.split()),
-        "lines": text.count(end),
+        "lines": text.count("\n"),
         "characters": int(np.count_nonzero(begins)),
         "bytes": len(data),
     }

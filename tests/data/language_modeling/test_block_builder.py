@@ -86,3 +86,13 @@ def test_a_byte_is_found_in_its_file():
         [b"a\n\n", b"b\n\x07"], blocks, options, vocabulary, "byte 7"
     )
     assert place == "b.txt: line 2: "
+
+
+def test_bytes_have_the_words_of_their_text():
+    """White space of Unicode divided words of text alone."""
+    text = "a\u00a0b c\u3000d\x1ce\u2028\nf g\n"
+    counts = block_builder.count_text(text)
+    assert counts == block_builder.count_text(text.encode())
+    assert (counts["words"], counts["lines"]) == (7, 2)
+    # A stream of bytes may be no text.
+    assert block_builder.count_text(b"a \xff\xc2\n")["words"] == 2
