@@ -24,7 +24,7 @@ def build(workload: Workload, options: dict):
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = os.cpu_count() or 1
+    settings.intra_op_num_threads = workloads.threads()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         spec = json.dumps(dataclasses.asdict(workload) | {"lengths": ""})
@@ -54,7 +54,10 @@ def about() -> dict:
     """The version."""
     import onnxruntime
 
-    return {"onnxruntime": onnxruntime.__version__, "threads": os.cpu_count()}
+    return {
+        "onnxruntime": onnxruntime.__version__,
+        "threads": workloads.threads(),
+    }
 
 
 def _fields(w: Workload) -> list[tuple[str, str]]:

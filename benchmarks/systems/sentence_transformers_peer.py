@@ -3,12 +3,10 @@
 Runs in an environment of `requirements-bench.txt`; imports no TensorFlow.
 """
 
-import os
-
 import numpy as np
 
 from benchmarks.systems import torch_setup
-from benchmarks.systems.workloads import Workload
+from benchmarks.systems.workloads import Workload, threads
 
 
 def build(workload: Workload, options: dict):
@@ -16,7 +14,7 @@ def build(workload: Workload, options: dict):
     import torch
     from sentence_transformers import SentenceTransformer
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(threads())
     model = SentenceTransformer(options["folder"], device="cpu")
     with open(options["texts"], encoding="utf-8") as f:
         texts = f.read().splitlines()

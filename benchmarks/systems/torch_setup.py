@@ -1,9 +1,10 @@
 """How PyTorch runs here, the same for all its systems. No TensorFlow."""
 
-import os
 from collections.abc import Callable
 
 import torch
+
+from benchmarks.systems.workloads import threads
 
 
 def wrapper(options: dict) -> Callable:
@@ -13,7 +14,7 @@ def wrapper(options: dict) -> Callable:
     takes bfloat16 where its lists say so; parameters stay float32. Under
     "bfloat16" the parameters themselves are cast, once.
     """
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(threads())
 
     def wrap(model):
         if options.get("precision") == "bfloat16":

@@ -5,6 +5,7 @@ runs in an environment without TensorFlow.
 """
 
 import dataclasses
+import os
 
 import numpy as np
 
@@ -94,6 +95,11 @@ class Workload:
     def replace(self, **changes) -> "Workload":
         """A copy with other sizes."""
         return dataclasses.replace(self, **changes)
+
+
+def threads() -> int:
+    """Cores that this process may use; TensorFlow starts as many threads."""
+    return len(os.sched_getaffinity(0))
 
 
 def row_lengths(workload: Workload) -> np.ndarray:

@@ -1,5 +1,9 @@
 """Synthetic batches and the FLOP counts, by hand for toy sizes."""
 
+import importlib
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -54,6 +58,19 @@ def test_targets_are_distinct_and_masks_hide_them():
 def test_kinds_are_checked():
     with pytest.raises(ValueError, match="kind"):
         Workload(kind="sing")
+
+
+def test_peers_have_as_many_threads_as_ours(monkeypatch):
+    """Under `taskset` PyTorch had a thread for each core of the machine."""
+    monkeypatch.setattr(workloads.os, "sched_getaffinity", lambda _: {2, 5, 7})
+    asked = []
+    torch = types.SimpleNamespace(set_num_threads=asked.append)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    name = "benchmarks.systems.torch_setup"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.import_module(name).wrapper({})
+    monkeypatch.delitem(sys.modules, name)
+    assert asked == [3]
 
 
 def test_forward_flops_by_hand():
