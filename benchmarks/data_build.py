@@ -20,6 +20,7 @@ import multiprocessing
 import os
 import pstats
 import shutil
+import statistics
 import tempfile
 import threading
 import time
@@ -165,10 +166,6 @@ def speed(folder: str) -> dict:
     best = {
         n: max(r["tokens_per_second"] for r in v) for n, v in rounds.items()
     }
-    pairs = zip(rounds[1], rounds[2], strict=True)
-    ratios = sorted(
-        b["tokens_per_second"] / a["tokens_per_second"] for a, b in pairs
-    )
     size = make_format(options.seq_len, options.num_predict, 32000).record_size
     return {
         "seq_len": options.seq_len,
@@ -178,10 +175,18 @@ def speed(folder: str) -> dict:
         "tokens_per_cpu_second": max(
             r["tokens_per_cpu_second"] for r in rounds[1]
         ),
-        "two_over_one_median_of_rounds": ratios[len(ratios) // 2],
+        "two_over_one_median_of_rounds": gain(rounds[1], rounds[2]),
         "bytes_per_example": size,
         "bytes_per_example_original": ORIGINAL_BYTES,
     }
+
+
+def gain(one: list[dict], two: list[dict]) -> float:
+    """Median over the rounds of two workers' tokens per second over one's."""
+    return statistics.median(
+        b["tokens_per_second"] / a["tokens_per_second"]
+        for a, b in zip(one, two, strict=True)
+    )
 
 
 def memory(folder: str) -> dict:

@@ -2,8 +2,10 @@
 
 Counted: every product without which the result cannot be had, at two FLOPs per
 multiply-add; the backward pass twice the forward pass, less the gradients that
-nobody uses. Not counted: what a system computes and throws away. So
-`FLOPs / time / peak` says how near a system is to the machine's limit.
+nobody uses. Not counted: what a system computes and throws away. XLNet's queries
+are multiplied with all K + T positions, of which the shift keeps K: these count
+as the papers compute them. So `FLOPs / time / peak` says how near a system is
+to the machine's limit.
 """
 
 import itertools

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from benchmarks import reader
+from benchmarks import data_build, reader
 from tests.conftest import ROOT
 from tests.helpers.runs import builds
 
@@ -32,6 +32,15 @@ def run(folder, module, *arguments):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
+
+
+def test_the_median_of_an_even_number_of_rounds():
+    """It was the larger one of the two in the middle."""
+    one, two = (
+        [{"tokens_per_second": x} for x in rates]
+        for rates in ((2.0, 4.0), (2.0, 8.0))
+    )
+    assert data_build.gain(one, two) == 1.5
 
 
 def test_profile_of_the_builder(tmp_path):
