@@ -138,7 +138,7 @@ def draw(names: list[str], runs: list[dict], stem: str) -> list[str]:
     A line is the training's, points of its colour are the evaluations'.
     """
     figure, ((axes,),) = figures.new(figsize=(8, 5))
-    for name, run in zip(names, runs, strict=True):
+    for name, run in zip(map(figures.literal, names), runs, strict=True):
         colour = None
         if run["losses"]:
             steps, values = zip(*smooth(run["losses"], POINTS), strict=True)

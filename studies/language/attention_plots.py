@@ -218,8 +218,9 @@ def draw_heads(
             interpolation="nearest",
         )
         axis.set_title(title, fontsize=10)
-        axis.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
-        axis.set_yticks(range(len(rows)), rows, fontsize=8)
+        keys, queries = (list(map(figures.literal, x)) for x in (columns, rows))
+        axis.set_xticks(range(len(keys)), keys, rotation=90, fontsize=8)
+        axis.set_yticks(range(len(queries)), queries, fontsize=8)
         axis.set(xlabel="key", ylabel="query")
     figures.caption(
         figure,
@@ -283,6 +284,15 @@ def _heads(count: int) -> list[int]:
     return chosen or sorted({0, count // 2, count - 1})
 
 
+def draw_place(slots: int, count: int, segment: int, seed: int) -> int:
+    """Where a segment of `count` tokens begins, behind a full memory.
+
+    There is one place alone where no more tokens follow the memory than T.
+    """
+    end = max(count - segment, slots + 1)
+    return int(np.random.default_rng(seed).integers(slots, end))
+
+
 def streams_of_text(folder: str) -> list[str]:
     """Draws a left-to-right model on a split."""
     from data.language_modeling import run_data
@@ -314,8 +324,7 @@ def streams_of_text(folder: str) -> list[str]:
         stem = os.path.join(folder, name)
         about = f"Mean over n = {tokens} tokens of {FLAGS.split}, one model."
         paths += draw_means(rows, offsets, config.n_head, stem, about)
-    rng = np.random.default_rng(FLAGS.seed)
-    position = int(rng.integers(slots, len(ids) - FLAGS.seq_len))
+    position = draw_place(slots, len(ids), FLAGS.seq_len, FLAGS.seed)
     memory = model(ids[np.newaxis, position - slots : position]).new_memory
     with attention_terms.observed(model) as layers:
         model(

@@ -266,7 +266,8 @@ def draw_perplexities(group: Group, folder: str) -> list[str]:
         group.models, group.losses, itertools.cycle("osD^v"), strict=False
     ):
         values = np.exp(losses.mean(-1))
-        axis.plot(group.contexts, values, f"{marker}-", ms=5, label=name)
+        label = figures.literal(name)
+        axis.plot(group.contexts, values, f"{marker}-", ms=5, label=label)
     axis.set(xlabel="context in tokens", ylabel="perplexity")
     figure.legend(loc="outside right upper", fontsize=9)
     figures.caption(

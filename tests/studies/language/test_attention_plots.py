@@ -70,6 +70,21 @@ def check_layer(one, arrays, scope):
         golden_util.assert_close(found, wanted)
 
 
+def test_a_segment_alone_behind_the_memory_is_drawn():
+    """Such a split ended in a stack trace."""
+    assert attention_plots.draw_place(32, 64, 32, seed=3) == 32
+    places = [attention_plots.draw_place(4, 9, 3, seed=s) for s in range(20)]
+    assert set(places) == {4, 5}
+
+
+def test_tokens_are_no_formulas(tmp_path):
+    """One of two dollars ended in a stack trace."""
+    tokens = ["a", "$$"]
+    stem = str(tmp_path / "heads")
+    paths = attention_plots.draw_heads({"x": np.eye(2)}, tokens, tokens, stem)
+    assert [path[-4:] for path in paths] == [".tsv", ".png", ".svg"]
+
+
 def test_by_distance_and_around():
     weights = np.arange(12.0).reshape(3, 4)  # T = 3, M = 1
     found = attention_terms.by_distance(weights, 1, 1)

@@ -141,6 +141,12 @@ def test_models_of_a_group_predict_the_same_tokens(tmp_path):
         recl.read_group([wrong])
 
 
+def test_a_name_is_no_formula(tmp_path):
+    """It ended in a stack trace, behind the table."""
+    group = made_group((300, 500), tokens=9)._replace(models=("$\\a$", "b$$"))
+    assert len(recl.draw_perplexities(group, str(tmp_path))) == 2
+
+
 @pytest.mark.long
 def test_the_command_prints_and_draws(tmp_path):
     group = made_group((300, 500), tokens=50)
