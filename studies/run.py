@@ -67,7 +67,9 @@ def main() -> None:
     """Runs what is missing and writes the report."""
     folder = local_folder(FLAGS.output_dir)
     options = read_options(folder)
-    places = {"data": FLAGS.data_dir} if FLAGS.data_dir else {}
+    # The text may lie below the sets.
+    places = {"text": FLAGS.input_glob, "data": FLAGS.data_dir}
+    places = {name: place for name, place in places.items() if place}
     with known_jobs.opened(folder, FLAGS.known, FLAGS.table, places) as mine:
         runner = registry.runner_of(folder, options, FLAGS.table, FLAGS.workers)
 

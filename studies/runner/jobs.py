@@ -14,10 +14,7 @@ import dataclasses
 import functools
 import glob
 import itertools
-import json
-import math
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +24,8 @@ from common import files
 from common.errors import UserError
 from common.process import last_line
 from studies.runner import processes
-from studies.runner.speeds import CPU, WALL, Speed, measured
+from studies.runner.speeds import CPU, WALL, Speed, measured, to_go
+from studies.runner.study_commands import inputs_of, number_in
 
 RESULT = "result.json"
 ATTEMPT = "attempt.json"
@@ -58,6 +56,7 @@ class Job:
       about: JSON-able, what travels with the result.
       place: a folder that several jobs write to; one at a time does. "" =
         none but its own.
+      inputs: commands that made the files that its own read (`Jobs.makers`).
     """
 
     name: str
@@ -69,10 +68,15 @@ class Job:
     family: str = ""
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     place: str = ""
+    inputs: tuple[tuple[str, ...], ...] = ()
 
 
 class Jobs:
     """The jobs of one output folder and what came of them.
+
+    Attributes:
+      makers: commands of jobs whose files others read: with other ones, what
+        these came to is of other files.
 
     Args:
       folder: receives a folder per job.
@@ -99,6 +103,7 @@ class Jobs:
             )
         self.folder, self.only_read = os.path.abspath(folder), only_read
         self.results: dict[str, dict] = {}
+        self.makers: list[tuple[str, ...]] = []
         self._ended: dict[str, tuple[Job, dict]] = {}  # since the start
         each = len(cores) // workers
         self._shares = [
@@ -125,7 +130,7 @@ class Jobs:
     def read(self, job: Job) -> dict:
         """What came of a job before; runs nothing."""
         if self.is_done(job):
-            result = run_job(job, self.folder)
+            result = run_job(self._whole(job), self.folder)
         else:
             attempt = _attempt(self.path(job.name))
             result = {"error": attempt.get("error", NOT_RUN)}
@@ -213,6 +218,7 @@ class Jobs:
         """`do`, on these cores."""
         if self.only_read:
             return self.read(job)
+        job = self._whole(job)
         same, result = self._ended.get(job.name, (None, {}))
         if same == job:  # a study may list its jobs again
             self.results[job.name] = result
@@ -225,6 +231,10 @@ class Jobs:
         )
         self._say(f"{job.name}: {shown}")
         return result
+
+    def _whole(self, job: Job) -> Job:
+        inputs = inputs_of(job.commands, self.makers)
+        return dataclasses.replace(job, inputs=inputs)
 
     def speeds(
         self,
@@ -267,20 +277,10 @@ class Jobs:
     def budget(self, jobs: Iterable[Job], speeds: dict[str, Speed]) -> str:
         """One line: how many jobs there are, and hours of what is missing."""
         listed = list(jobs)
-        missing = [job for job in listed if not self.is_done(job)]
-        known = [j for j in missing if j.kind in speeds]
-        seconds = sum(
-            speeds[j.kind].start + j.steps * speeds[j.kind].step for j in known
-        )
-        hours = seconds / 3600 / len(self._shares)
+        missing = [j for j in listed if not self.is_done(j)]
         line = f"{len(listed)} jobs, {len(listed) - len(missing)} done"
-        if not speeds:
-            return line
-        line += f": {hours:.2f} hours to go by measured steps"
-        if unknown := len(missing) - len(known):
-            named = "1 job" if unknown == 1 else f"{unknown} jobs"
-            line += f", and {named} whose speed is not known"
-        return line
+        steps = [(j.kind, j.steps) for j in missing]
+        return line + to_go(steps, speeds, len(self._shares))
 
     def hours(self) -> float:
         """Time of all jobs that ended, what killed starts took included.
@@ -322,15 +322,20 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     home = os.path.join(folder, job.name)
     path = os.path.join(home, RESULT)
     attempt = _attempt(home)
-    # The folder may be moved.
-    commands = [[w.replace(folder, "{}") for w in c] for c in job.commands]
+    commands, inputs = (
+        [[w.replace(folder, "{}") for w in c] for c in part]  # it may be moved
+        for part in (job.commands, job.inputs)
+    )
     is_done = files.exists(path)
     attempted = attempt.get("commands", commands)
     other = list(map(sorted, attempted)) != list(map(sorted, commands))
+    read = attempt.get("inputs", inputs)
+    of_inputs = sorted(map(sorted, read)) != sorted(map(sorted, inputs))
     # A command would go on from the weights of the other one.
-    if other and (is_done or _has_weights(home)):
+    if (other or of_inputs) and (is_done or _has_weights(home)):
         raise UserError(
-            f"{home} was made with other options; remove it, or give "
+            f"{home} was made with other options"
+            f"{'' if other else ' of what it reads'}; remove it, or give "
             "another output folder"
         )
     if is_done:
@@ -344,6 +349,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
             last = os.path.getmtime(log) if files.exists(log) else 0.0
             before += max(0.0, last - attempt["began"])
     attempt = {"before": before, "began": began, "commands": commands}
+    attempt |= {"inputs": inputs} if inputs else {}
     files.write_json(os.path.join(home, ATTEMPT), attempt)
     cpu: float | None = before
     for command in job.commands:
@@ -365,7 +371,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     result |= {} if cpu is None else {CPU: cpu}
     for label, (source, name) in job.reads.items():
         try:
-            result[label] = _read(source, name)
+            result[label] = number_in(source, name)
         except _UNREADABLE as e:
             line = f"{source} has no {name}: {e!r}"
             return _failed(home, attempt, line)
@@ -388,22 +394,8 @@ def _with_new_numbers(result: dict, job: Job) -> dict:
         shared = job.place and source.startswith(job.place + os.sep)
         if label not in result and not shared:
             with contextlib.suppress(*_UNREADABLE):
-                result[label] = _read(source, name)
+                result[label] = number_in(source, name)
     return result
-
-
-def _read(path: str, name: str) -> float:
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    if path.endswith(".txt"):
-        found = re.findall(rf"^{re.escape(name)} (\S+)", text, re.M)[-1]
-    else:
-        if path.endswith(".jsonl"):
-            text = text.splitlines()[-1]
-        found = json.loads(text)[name]
-    if not math.isfinite(number := float(found)):  # it has no place in a table
-        raise ValueError(f"{number} is not finite")
-    return number
 
 
 def _failed(home: str, attempt: dict, line: str) -> dict:

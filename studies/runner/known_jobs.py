@@ -20,6 +20,7 @@ from studies.runner import jobs
 from studies.runner.jobs import Job, Jobs
 
 FILE = "jobs.json"
+_PARTS = ("commands", "inputs")  # of an attempt, that are compared
 _HINT = "give a jobs.json that this command wrote"
 
 
@@ -54,13 +55,22 @@ def _row(home: str, about: dict, places: dict[str, str]) -> dict:
         files.read_json_object(os.path.join(home, name), jobs.HINT)
         for name in (jobs.ATTEMPT, jobs.RESULT)
     )
-    commands = attempt["commands"]
+    row = {
+        part: _anywhere(attempt[part], places)
+        for part in _PARTS
+        if part in attempt
+    }
+    row |= {"result": result}
+    return row | ({"about": about} if about else {})
+
+
+def _anywhere(commands: list, places: dict[str, str]) -> list:
+    """Commands with the names of this machine's folders."""
     for name, place in places.items():
         begins = re.compile(rf"(?<==){re.escape(place)}(?=/|$)")
         mark = f"{{{name}}}"
         commands = [[begins.sub(mark, w) for w in c] for c in commands]
-    row = {"commands": commands, "result": result}
-    return row | ({"about": about} if about else {})
+    return commands
 
 
 def _are_commands(value) -> bool:
@@ -98,6 +108,7 @@ def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
             or ".." in name.split("/")
             or not isinstance(row, dict)
             or not _are_commands(row.get("commands"))
+            or not _are_commands(row.get("inputs", []))
             or not isinstance(row.get("result"), dict)
             or not isinstance(row.get("about", {}), dict)
         ):
@@ -111,9 +122,12 @@ def adopt(folder: str, path: str, places: dict[str, str] | None = None) -> int:
         if files.exists(os.path.join(home, jobs.RESULT)):
             continue
         # Its time is in the result.
-        commands = _here(row["commands"], places or {})
-        began = jobs.ELSEWHERE
-        attempt = {"before": 0.0, "began": began, "commands": commands}
+        attempt = {"before": 0.0, "began": jobs.ELSEWHERE}
+        attempt |= {
+            part: _here(row[part], places or {})
+            for part in _PARTS
+            if part in row
+        }
         attempt |= {"about": row["about"]} if "about" in row else {}
         files.write_json(os.path.join(home, jobs.ATTEMPT), attempt)
         files.write_json(os.path.join(home, jobs.RESULT), row["result"])

@@ -35,6 +35,21 @@ class Speed:
         return self.cpu / other.cpu
 
 
+def to_go(
+    missing: list[tuple[str, int]], speeds: dict[str, Speed], workers: int
+) -> str:
+    """What (kind, steps) of jobs take, in words; "" where nothing was timed."""
+    if not speeds:
+        return ""
+    known = [(speeds[kind], n) for kind, n in missing if kind in speeds]
+    hours = sum(of.start + n * of.step for of, n in known) / 3600 / workers
+    line = f": {hours:.2f} hours to go by measured steps"
+    if unknown := len(missing) - len(known):
+        named = "1 job" if unknown == 1 else f"{unknown} jobs"
+        line += f", and {named} whose speed is not known"
+    return line
+
+
 def measured(short: dict, long: dict, steps: int) -> Speed:
     """From the results of two runs, of `steps` and of three times as many."""
     step = _per_step(short, long, WALL, 2 * steps)

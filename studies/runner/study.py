@@ -90,6 +90,7 @@ class Study(Runner):
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.records = study_records.Records(self, self._say)
+        self.makers += [of.words() for of in self.options.first.values()]
 
     def _plan(self) -> tuple[list[Job], dict[str, Speed]]:
         records = {row.key: self._known(row) for row in self.options.rows}
@@ -172,7 +173,8 @@ class Study(Runner):
             return ("", "") if all_done else None
         if not (all_done or self.only_read):
             return None
-        return self.records.known(row, map(self.about, homes))
+        abouts = map(self.about, homes)
+        return self.records.known(row, self.options.records, abouts)
 
     def _records(self, row: RowOptions) -> tuple[str, str]:
         """(folder, error) of a row's records; "" where it has none."""
@@ -235,8 +237,7 @@ class Study(Runner):
     def _timed_tuning(
         self, task: Task, start: dict[str, str], home: str, steps: int
     ) -> tuple[tuple[str, ...]]:
-        words = task.words(**start, model_dir=home, seed=0)
-        return (timed(words, steps),)
+        return (timed(task.words(**start, model_dir=home, seed=0), steps),)
 
     def _kind(self, row: RowOptions) -> str:
         """What a step costs by: rows of one kind share one timing.

@@ -2,6 +2,9 @@
 
 import dataclasses
 import itertools
+import json
+import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +12,7 @@ from common.errors import UserError
 
 ALL = "all"  # of the labels
 _SHORTEST = {"warmup_steps": 0, "decay_steps": 1}  # parts of a schedule
+_MADE = ("output_dir", "model_prefix", "model_dir")  # what a command writes
 # Flags of a run, and of a tuning, that the runner gives.
 RUN = ("model_dir", "seed")
 TUNING = ("init_checkpoint", *RUN)
@@ -213,6 +217,55 @@ def timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
         if any(w.startswith(f"--{name}=") for w in words)
     ]
     return (*words, f"--train_steps={steps}", *more)
+
+
+def inputs_of(
+    commands: Iterable[tuple[str, ...]], makers: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """The makers whose files the commands read, and theirs, in their order.
+
+    >>> makers = [("x", "--output_dir=/o/text"), ("y", "--output_dir=/o/new")]
+    >>> inputs_of([("z", "--input_glob=/o/text/*.txt")], makers)
+    (('x', '--output_dir=/o/text'),)
+    """
+    needed: set[tuple[str, ...]] = set()
+    waiting = list(commands)
+    while waiting:
+        words = waiting.pop()
+        read = {m for m in makers if m != words and _reads(words, m)} - needed
+        needed |= read
+        waiting += read
+    return tuple(maker for maker in makers if maker in needed)
+
+
+def _reads(words: tuple[str, ...], maker: tuple[str, ...]) -> bool:
+    """Whether a flag names something below what the maker writes."""
+    made = [
+        w.split("=", 1)[1]
+        for w in maker
+        if w.startswith(tuple(f"--{name}=" for name in _MADE))
+    ]
+    places = [re.compile(rf"{re.escape(m)}(?=[/.,]|$)") for m in made if m]
+    return any(place.search(w) for place in places for w in words)
+
+
+def number_in(path: str, name: str) -> float:
+    """A number that a command left, as `Job.reads` names it.
+
+    Raises:
+      OSError, ValueError, KeyError, IndexError, TypeError: there is none.
+    """
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    if path.endswith(".txt"):
+        found = re.findall(rf"^{re.escape(name)} (\S+)", text, re.M)[-1]
+    else:
+        if path.endswith(".jsonl"):
+            text = text.splitlines()[-1]
+        found = json.loads(text)[name]
+    if not math.isfinite(number := float(found)):  # it has no place in a table
+        raise ValueError(f"{number} is not finite")
+    return number
 
 
 def flag_of(words: tuple[str, ...], name: str) -> str:

@@ -43,7 +43,10 @@ class Records:
         return {"records": flags, "rate": rate}
 
     def known(
-        self, row: RowOptions, about: Iterable[dict[str, Any]]
+        self,
+        row: RowOptions,
+        command: Command,
+        about: Iterable[dict[str, Any]],
     ) -> tuple[str, str] | None:
         """(folder, "") by what came along with its pretrainings, or None."""
         found = next((a for a in about if "records" in a), None)
@@ -52,7 +55,9 @@ class Records:
         self._known.add(row.key)
         self._flags[row.key] = found["records"]
         self.rates[row.key] = found.get("rate")
-        return self._place(found["records"])[1], ""
+        home = self._place(found["records"])[1]
+        self._words(command, home, found["records"])
+        return home, ""
 
     def made(self, row: RowOptions, command: Command) -> tuple[str, str]:
         """(folder, error), built with P that suffices."""
@@ -60,7 +65,7 @@ class Records:
         flags = dict(row.records)
         for _ in range(_TRIES):
             name, home = self._place(flags)
-            words = command.words(output_dir=home, **flags)
+            words = self._words(command, home, flags)
             done = self._runner.results.get(name)
             result = done or self._runner.do(Job(name, (words,)))
             if "error" in result:
@@ -78,6 +83,15 @@ class Records:
                 f"{wanted:.2%} were wanted"
             )
         return home, ""
+
+    def _words(
+        self, command: Command, home: str, flags: dict[str, Any]
+    ) -> tuple[str, ...]:
+        """The command of records, which jobs that read them know."""
+        words = command.words(output_dir=home, **flags)
+        if words not in self._runner.makers:
+            self._runner.makers.append(words)
+        return words
 
     def say_hidden(
         self, rows: Iterable[RowOptions], records: dict[str, tuple[str, str]]

@@ -123,6 +123,32 @@ def test_what_was_begun_with_other_options_does_not_go_on(tmp_path):
     assert jobs.run_job(job("--rate=2"), str(tmp_path)) == {"error": "no"}
 
 
+def test_what_others_made_is_not_taken_for_it(tmp_path):
+    """Records were made anew, and runs of the old ones stayed in the table."""
+    made = f"--output_dir={tmp_path}/records/data"
+
+    def runner(*flags):
+        jobs_here = Jobs(str(tmp_path), lambda _: None)
+        text = ("-c", "", f"--output_dir={tmp_path}/text")
+        words = ("-c", "", f"--input_glob={tmp_path}/text/*", made, *flags)
+        jobs_here.makers += [text, words, ("-c", "", "--output_dir=/else")]
+        return jobs_here
+
+    read = ("-c", "", f"--data_dir={tmp_path}/records/data")
+    job, other = Job("a", (read,)), Job("b", (("-c", ""),))
+    assert "error" not in runner().do(job) and runner().do(other)
+    attempt = json.loads((tmp_path / "a" / jobs.ATTEMPT).read_text())
+    assert len(attempt["inputs"]) == 2  # the records' text, too
+    assert runner().do(job) and runner("--seq_len=9").do(other)
+    for do in (runner("--seq_len=9").do, runner("--seq_len=9").read):
+        with pytest.raises(UserError, match="other options of what it reads;"):
+            do(job)
+    # What an earlier version ran does not say what it read.
+    del attempt["inputs"]
+    (tmp_path / "a" / jobs.ATTEMPT).write_text(json.dumps(attempt))
+    assert runner("--seq_len=9").do(job)
+
+
 def test_parts_follow_each_other(tmp_path, monkeypatch):
     """The least first number first; later parts are read before."""
     done = tmp_path / "late"

@@ -72,6 +72,34 @@ def with_data(runner, name, *flags):
     return Job(name, ((*command, *flags),), plain.reads)
 
 
+def test_jobs_of_other_records_are_not_known(tmp_path):
+    """They were taken as done: only their own commands were compared."""
+
+    def runner(name, *flags):
+        home = tmp_path / name
+        made = Jobs(str(home), lambda _: None)
+        words = ("-c", "", f"--input_glob={tmp_path}/text-{name}/*", *flags)
+        made.makers.append((*words, f"--output_dir={home}/records"))
+        return made, Job("a", (("-c", "", f"--data_dir={home}/records"),))
+
+    def places(name):
+        return {"text": f"{tmp_path}/text-{name}/*"}
+
+    first, job = runner("first")
+    first.do(job)
+    path = known_jobs.write(first, [job], places("first"))
+    second, job = runner("second")
+    known_jobs.adopt(second.folder, path, places("second"))
+    second.do(job)
+    assert not (tmp_path / "second" / "a" / "log.txt").exists()
+    again = known_jobs.write(second, [job], places("second"))
+    assert pathlib.Path(again).read_text() == pathlib.Path(path).read_text()
+    third, job = runner("third", "--seq_len=9")
+    known_jobs.adopt(third.folder, path, places("third"))
+    with pytest.raises(UserError, match="other options of what it reads"):
+        third.do(job)
+
+
 def test_the_sets_lie_elsewhere_on_another_machine(tmp_path):
     first, second = (Jobs(str(tmp_path / n), lambda _: None) for n in "ab")
     there, here = {"data": "/there/sets"}, {"data": "sets/"}
@@ -105,6 +133,7 @@ def test_the_sets_lie_elsewhere_on_another_machine(tmp_path):
         '{"a": 3}',
         '{"a": {"commands": [], "result": 3}}',
         '{"a": {"result": {}}}',
+        '{"a": {"commands": [], "inputs": 3, "result": {}}}',
         '{"a": {"commands": ["run.py"], "result": {}}}',
         '{"a": {"commands": [["run.py", 3]], "result": {}}}',
         '{"../a": {"commands": [], "result": {}}}',

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -235,6 +236,30 @@ def test_an_evaluation_in_place_is_one_per_pretraining(options, tmp_path):
         "0.0": {column.name: 50.0},
         "1.0": {column.name: 50.0},
     }
+
+
+@pytest.mark.long
+def test_runs_of_other_records_are_refused(options, tmp_path):
+    """Records were made again as told, and the old runs counted as theirs."""
+    text = options.read_text().replace("seeds = 2", "seeds = 1")
+    text = text.replace("tune_seeds = 3", "tune_seeds = 1")
+    folder = tmp_path / "out"
+
+    def run(text):
+        options.write_text(text)
+        runner = study.Study(str(folder), load(str(options), {}))
+        runner._say = lambda line: None
+        return runner.run()
+
+    rows = run(text)
+    assert run(text) == rows
+    other = text.replace("records = { command", "records = { x = 9, command", 1)
+    with pytest.raises(UserError, match="records-.* made with other options;"):
+        run(other)
+    for home in folder.glob("records-*"):
+        shutil.rmtree(home)
+    with pytest.raises(UserError, match="other options of what it reads; rem"):
+        run(other)
 
 
 @pytest.mark.slow
