@@ -327,17 +327,9 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         for part in (job.commands, job.inputs)
     )
     is_done = files.exists(path)
-    attempted = attempt.get("commands", commands)
-    other = list(map(sorted, attempted)) != list(map(sorted, commands))
-    read = attempt.get("inputs", inputs)
-    of_inputs = sorted(map(sorted, read)) != sorted(map(sorted, inputs))
     # A command would go on from the weights of the other one.
-    if (other or of_inputs) and (is_done or _has_weights(home)):
-        raise UserError(
-            f"{home} was made with other options"
-            f"{'' if other else ' of what it reads'}; remove it, or give "
-            "another output folder"
-        )
+    if attempt and (is_done or _has_weights(home)):
+        _refuse_other(home, attempt, commands, inputs)
     if is_done:
         return _with_new_numbers(files.read_json_object(path, HINT), job)
     os.makedirs(home, exist_ok=True)
@@ -377,6 +369,21 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
             return _failed(home, attempt, line)
     files.write_json(path, result)
     return result
+
+
+def _refuse_other(home: str, attempt: dict, commands, inputs) -> None:
+    """UserError where an attempt had other commands, or other ones before it.
+
+    An earlier version kept no `inputs`.
+    """
+    told = attempt.get("commands", commands), attempt.get("inputs", inputs)
+    other = list(map(sorted, told[0])) != list(map(sorted, commands))
+    if other or sorted(map(sorted, told[1])) != sorted(map(sorted, inputs)):
+        raise UserError(
+            f"{home} was made with other options"
+            f"{'' if other else ' of what it reads'}; remove it, or give "
+            "another output folder"
+        )
 
 
 def _has_weights(home: str) -> bool:
