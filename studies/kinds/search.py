@@ -297,14 +297,18 @@ class Search(Study):
         return self.trials[keys.index(key)] if key in keys else {}
 
     def _order(self, rows: list[Row]) -> list[Row]:
-        """The best first, those without a number last."""
+        """The best first, those without a number last.
+
+        Rows with fewer seeds than others, which failed, come behind these:
+        luck is larger with few.
+        """
         by = self.given.chosen_by
         sign = -1 if by.higher else 1
 
-        def rank(row: Row) -> tuple[bool, float]:
+        def rank(row: Row) -> tuple[int, float]:
             values = list(row.values.get(by.name, {}).values())
             median = describe(values)["median"] if values else 0.0
-            return not values, sign * median
+            return -len(values), sign * median
 
         return sorted(rows, key=rank)
 

@@ -291,10 +291,10 @@ def read_toml(path: str, places: dict[str, str]) -> dict[str, Any]:
     Raises:
       UserError: no TOML, or a name that is not in `places`.
     """
-    text = files.read_bytes(path).decode("utf-8", "replace")
     try:
+        text = files.read_bytes(path).decode()
         return _filled(tomllib.loads(text), places)
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UserError(f"{path} is no TOML: {e}") from e
     except KeyError as e:
         raise UserError(

@@ -168,6 +168,17 @@ def test_the_report(done):
     assert done.files[-2:] == ["search.png", "search.svg"]
 
 
+def test_a_trial_of_fewer_seeds_is_not_the_best(done):
+    """Its other seeds failed; the median of one was the best of all."""
+    losses = {"a": (3.0, 3.0), "b": (1.0,), "c": (2.0, 2.5), "d": ()}
+    rows = [
+        Row(name, {"loss": {str(k): x for k, x in enumerate(of)}} if of else {})
+        for name, of in losses.items()
+    ]
+    order = done.runner._order(rows)
+    assert [row.name for row in order] == ["c", "a", "b", "d"]
+
+
 def test_the_flags_of_the_best_trial(done):
     losses = {
         row.name.split(" ")[0]: row.values["loss"]["0"]

@@ -140,6 +140,13 @@ def test_options_that_are_wrong_are_one_line(
         load(str(options), {"text": "t"})
 
 
+def test_a_file_of_other_bytes_than_text_is_refused(options):
+    """Its names had another sign for each of them."""
+    options.write_bytes(options.read_bytes() + b"# caf\xe9\n")
+    with pytest.raises(UserError, match="options.toml is no TOML: .*0xe9"):
+        load(str(options), {"text": "t"})
+
+
 @pytest.mark.parametrize(
     "old, new",
     [
