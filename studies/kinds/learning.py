@@ -94,7 +94,8 @@ class Learning(Study):
             own = curves_by_row.setdefault(row.key, {})
             for seed in range(self.options.pretrain_seeds):
                 name = f"{row.key}-{seed}"
-                if "error" in self.results[name]:
+                # A table alone has no curves.
+                if "error" in self.results.get(name, {"error": ""}):
                     continue
                 if evaluations := weights.read_log(self.path(name, "run")):
                     losses = [row[metric] for row in evaluations.values()]

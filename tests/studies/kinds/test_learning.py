@@ -99,6 +99,13 @@ def test_the_table_by_hand(runner):
     assert apart[2:] == ["", "", "-1.900 [-2.000, -1.800]"]
 
 
+def test_a_table_alone_has_no_curves(runner):
+    """`studies.figure` ended in a stack trace."""
+    rows = runner._rows()
+    runner.results.clear()
+    assert runner.draw(rows) == []
+
+
 def test_a_slower_step_of_ours_is_counted_against_us(runner):
     lines = lines_of(timed(runner, ours=0.4, original=0.2))
     assert lines["ours"][3:] == ["50 (50 ± 0, 1)", "6.000 (6.000 ± 0.000, 2)"]
