@@ -285,12 +285,12 @@ class Study(Runner):
         """A row's pretraining per seed, and its tasks per pair of seeds."""
         if row.start:
             return self._tunings(row, 0, self._given(row.start))
+        names = [f"{row.key}-{n}" for n in range(self.options.pretrain_seeds)]
+        if records[1]:
+            self.results |= dict.fromkeys(names, {"error": records[1]})
+            return []
         jobs, more = [], self._steps(row, speeds)
-        for seed in range(self.options.pretrain_seeds):
-            name = f"{row.key}-{seed}"
-            if records[1]:
-                self.results[name] = {"error": records[1]}
-                continue
+        for seed, name in enumerate(names):
             home = self.path(name, "run")
             words = self._pretrain(row, records[0], home, seed, **more)
             reads = self._reads("pretrain", name, home)

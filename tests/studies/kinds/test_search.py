@@ -224,6 +224,13 @@ def test_a_table_of_trials_that_are_not_there(done, path, copied, tmp_path):
     ] == [row.name for row in done.rows]
 
 
+def test_a_table_of_equal_seconds_before_the_first_start(path, tmp_path):
+    """It ended in a stack trace: no step was timed."""
+    options = edited(path, "trials = 5", "trials = 5\nseconds = 9")
+    runner, _ = started(tmp_path / "out", options, only_read=True)
+    assert "| default |  |  |  | not run |" in runner.text(runner.run())
+
+
 def test_more_trials_go_on_from_those_that_are_there(done, path, copied):
     path.write_text(done.path.read_text())
     more, _ = started(copied, edited(path, "trials = 5", "trials = 6"))

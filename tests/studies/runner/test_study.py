@@ -305,6 +305,18 @@ def test_rows_of_equal_seconds_are_timed_by_themselves(options, tmp_path):
     assert runner._steps(row, speeds) == {"train_steps": 3}
 
 
+def test_a_row_without_records_needs_no_timing(options, tmp_path):
+    """It stopped the study: equal seconds of it could not be measured."""
+    text = options.read_text().replace(
+        'pretrain = { objective = "wrong" }', 'seconds_of = "b"'
+    )
+    options.write_text(text)
+    runner = study.Study(str(tmp_path), load(str(options), {}), only_read=True)
+    row = runner.options.rows[2]
+    assert runner._jobs(row, ("", "records: no text"), {}) == []
+    assert runner.results["c-1"] == {"error": "records: no text"}
+
+
 def test_what_a_row_drops_is_none_of_its_flags(options):
     text = options.read_text().replace("only_b = 1", "mem_len = 0")
     options.write_text(text.replace('["only_b"]', '["mem_len"]'))
