@@ -10,7 +10,7 @@ import tf_keras
 from official.common import distribute_utils
 
 from common.errors import UserError
-from common.process import tpu_build
+from common.process import cores, tpu_build
 from training.run_options import StrategyOptions
 
 EVALUATOR = "evaluator"
@@ -260,6 +260,15 @@ def _name_tpu(options: StrategyOptions) -> None:
         os.environ["CLOUDSDK_COMPUTE_ZONE"] = options.tpu_zone
     if options.gcp_project:
         os.environ["CLOUDSDK_CORE_PROJECT"] = options.gcp_project
+
+
+def threads(options: StrategyOptions) -> dict[str, int]:
+    """What a run computes with: another number rounds sums in another order."""
+    default = len(cores.usable())
+    return {
+        "intra_op_threads": options.intra_op_threads or default,
+        "inter_op_threads": options.inter_op_threads or default,
+    }
 
 
 def _set_threads(options: StrategyOptions) -> None:

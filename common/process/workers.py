@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from common.errors import UserError
+from common.process import cores
 
 _WATCH_SECONDS = 0.2
 _SPAWN = multiprocessing.get_context("spawn")
@@ -106,7 +107,7 @@ def run(
       UserError: from a worker, or because a worker was killed.
     """
     items = list(items)
-    num_workers = min(num_workers or os.cpu_count() or 1, len(items))
+    num_workers = min(num_workers or len(cores.usable()), len(items))
     if num_workers <= 1:
         call = make(*arguments) if items else None
         yield from (call(item) for item in items)

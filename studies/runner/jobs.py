@@ -22,6 +22,7 @@ from typing import Any
 
 from common import files
 from common.errors import UserError
+from common.process import cores as cores_lib
 from common.process import last_line
 from studies.runner import processes
 from studies.runner.speeds import CPU, WALL, Speed, measured, to_go
@@ -95,7 +96,7 @@ class Jobs:
         workers: int = 1,
         only_read: bool = False,
     ):
-        cores = processes.cores()
+        cores = cores_lib.usable()
         if not 1 <= workers <= len(cores):
             raise UserError(
                 f"workers must be from 1 to the number of cores, {len(cores)}, "

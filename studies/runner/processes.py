@@ -101,13 +101,6 @@ def cpu_seconds(process: int) -> float | None:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def cores() -> list[int]:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def begin(share: frozenset[int] | None) -> None:
     """In the child, before the command."""
     die_with_parent()

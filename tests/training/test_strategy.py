@@ -368,3 +368,10 @@ def test_what_comes_too_late_for_tensorflow_is_one_line(monkeypatch):
     with pytest.raises(UserError, match="cannot be split into 99 replicas"):
         strategy._split_cpu(99)
     strategy._split_cpu(4)  # as it is split already
+
+
+def test_threads_are_those_of_the_cores_that_are_left(monkeypatch):
+    """A run that went on under `taskset` had no note: the machine was asked."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1})
+    found = strategy.threads(StrategyOptions(inter_op_threads=3))
+    assert found == {"intra_op_threads": 1, "inter_op_threads": 3}

@@ -8,7 +8,8 @@ import types
 import pytest
 
 from common.errors import UserError
-from studies.runner import jobs, processes
+from common.process import cores
+from studies.runner import jobs
 from studies.runner.jobs import Job, Jobs
 from studies.runner.seed_table import Column, Row, difference, table
 from studies.runner.speeds import Speed
@@ -211,8 +212,8 @@ def test_budget_and_speed(tmp_path, monkeypatch):
 
 def test_workers_share_the_cores_and_a_child_waits(tmp_path):
     """Two at a time, each on its half; `a/b` after `a`, and fails with it."""
-    cores = processes.cores()
-    if len(cores) < 2:
+    usable = cores.usable()
+    if len(usable) < 2:
         pytest.skip("one core")
     places = tmp_path / "places"
     # Each waits for another one to be there: alone it would fail.
@@ -241,17 +242,17 @@ def test_workers_share_the_cores_and_a_child_waits(tmp_path):
     }
     found = {p.name: json.loads(p.read_text()) for p in places.iterdir()}
     assert set(found) == {"a", "c", "a+b"}
-    share = len(cores) // 2
-    halves = [cores[:share], cores[share : 2 * share]]
+    share = len(usable) // 2
+    halves = [usable[:share], usable[share : 2 * share]]
     assert sorted([found["a"]["cores"], found["c"]["cores"]]) == halves
     assert found["a+b"]["at"] > found["c"]["at"]
-    with pytest.raises(UserError, match=f"1 to .*{len(cores)}, found 0"):
+    with pytest.raises(UserError, match=f"1 to .*{len(usable)}, found 0"):
         Jobs(str(tmp_path), workers=0)
 
 
 def test_jobs_of_one_place_follow_each_other(tmp_path, monkeypatch):
     """Side by side each read the file that the other had written."""
-    monkeypatch.setattr(processes, "cores", lambda: [0, 0])
+    monkeypatch.setattr(cores, "usable", lambda: [0, 0])
     made = str(tmp_path / "eval.json")
     code = (
         "import sys, time; own = sys.argv[1]; f = open(sys.argv[2], 'w');"

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from common.process import cores
 from studies.runner import jobs, processes
 from tests.conftest import ROOT
 
@@ -129,7 +130,7 @@ def test_a_signal_lets_what_runs_save_and_begins_nothing(
         "except UserError as e: sys.exit(f'said: {e}')\n"
         "except KeyboardInterrupt: print('said: stopped by SIGINT'); sys.exit(130)"
     )
-    if workers > len(processes.cores()):
+    if workers > len(cores.usable()):
         pytest.skip("one core")
     command = [sys.executable, "-c", program, str(tmp_path), code, str(workers)]
 
