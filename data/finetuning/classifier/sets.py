@@ -351,7 +351,7 @@ def _has(data_dir: str, name: str) -> bool:
 def lacks_labels(options: ClassifierDataOptions) -> bool:
     """Whether neither a flag nor a training file names a table's classes."""
     name = canonical_name(options.task_name)
-    if options.labels or name not in GENERIC:
+    if options.labels or name not in TABLES:
         return False
     names = _table_names(name, "train")
     return not task_readers.find_file(options.data_dir, *names)
