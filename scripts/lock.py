@@ -1,6 +1,7 @@
 """Prints requirements-lock.txt: every package, indirect ones too, with hashes.
 
-    python scripts/lock.py --python=python3.11 --python=python3.12 > lock.new
+    python scripts/lock.py --python=python3.11 --python=python3.12 \\
+        --python=python3.13 > lock.new
     mv lock.new requirements-lock.txt
 
 Each interpreter's pip resolves requirements.txt and requirements-serve.txt
@@ -72,7 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", required=True)
     by_version = dict(resolve(python) for python in parser.parse_args().python)
-    versions = " and ".join(sorted(by_version))
+    *others, last = sorted(by_version)
+    versions = " and ".join([", ".join(others), last] if others else [last])
     print(HEADER.format(versions=versions, files=" and ".join(FILES)), end="")
     print("\n".join(lines(by_version)))
 
