@@ -219,13 +219,14 @@ def _raise_open_files(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < need:
             # Few as they may be, a part of them is for connections.
-            most = max(soft - _OTHER_FILES, soft // 4, 1)
-            _LOG.warning(
-                "the system lets this process open %d files: "
-                "--max_connections is %d here",
-                soft,
-                most,
-            )
+            most = min(wanted, max(soft - _OTHER_FILES, soft // 4, 1))
+            if most < wanted:
+                _LOG.warning(
+                    "the system lets this process open %d files: "
+                    "--max_connections is %d here",
+                    soft,
+                    most,
+                )
             return most
     return wanted
 

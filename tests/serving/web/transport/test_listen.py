@@ -229,6 +229,7 @@ def test_who_closes_at_once_is_not_let_in():
         (1024, 4096, 2000, 2000, (2128, 4096)),
         (1024, 1500, 2000, 1372, (1500, 1500)),  # the system's most
         (100, 120, 2000, 30, (120, 120)),  # the line said -8
+        (100, 120, 10, 10, (120, 120)),  # it allowed 30
         (256, resource.RLIM_INFINITY, 900, 900, (1028, resource.RLIM_INFINITY)),
         (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 9000, 9000, None),
     ],
