@@ -184,12 +184,14 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def _take_head(self, data: bytes) -> bytes:
         """Adds to the head; a whole one is parsed. What follows it."""
         head = self._head
-        if not head:
+        if len(head) < len(b"\r\n"):  # of some clients, after a body
             self._asked = ""
-            data = data.removeprefix(b"\r\n")  # of some clients, after a body
+            data = (bytes(head) + data).removeprefix(b"\r\n")
+            head.clear()
         if self._timer is None:
             self._arm()
-        if not data:
+        if data in (b"", b"\r"):
+            head += data
             return b""
         seen = max(len(head) - len(heads.END) + 1, 0)
         head += data

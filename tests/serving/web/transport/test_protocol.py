@@ -194,7 +194,8 @@ def test_an_empty_line_between_requests_is_left_out(port, apart):
     """Some clients send one behind a body."""
     with connect(port) as s:
         for _ in range(2):
-            for part in (b"\r\n", post(LENGTH, body=BODY), b"\r\n"):
+            request = post(LENGTH, body=BODY)
+            for part in (b"\r", b"\n", request, b"\r", b"\n"):
                 s.sendall(part)
                 time.sleep(0.05 * apart)
             assert read_one(s)[0] == 200
