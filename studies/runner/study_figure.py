@@ -91,13 +91,14 @@ def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
         _draw_paper(axis, column, rows, base, names)
         axis.set_yticks(range(len(names)), names if axis is axes[0][0] else [])
         axis.set_ylim(len(names) - 0.5, -0.5)
-    pairs = {d.queries for of in column_points.values() for d in of.values()}
+    pairs = [d.queries for of in column_points.values() for d in of.values()]
+    seeds = " to ".join(map(str, sorted({min(pairs), max(pairs)})))
     flat = [column for column in found if column not in column_points]
     shown = any(axis.get_legend_handles_labels()[1] for axis in axes[0])
     figures.caption(
         figure,
-        f"Difference to row {base.name}, n = {' to '.join(map(str, sorted(pairs)))}"
-        " seeds. Points: mean, paired by seed.",
+        f"Difference to row {base.name}, n = {seeds} seeds. Points: mean, paired "
+        "by seed.",
         *([f"Below {_FLAT:g} in all rows: {', '.join(flat)}."] if flat else []),
         "Bars: 95 % bootstrap interval."
         + (" Diamonds: the paper's difference." if shown else ""),

@@ -85,3 +85,16 @@ def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
     del rows[2].values["f1"]["1"]
     study_figure.draw("figure", options, rows)
     assert "n = 1 to 2 seeds" in drawn[1].get_suptitle()
+    # It was "n = 1 to 2 to 3 seeds".
+    options = report_options(("a base", "b", "c", "d"))
+    rows = [
+        Row(name, {"f1": {str(k): number for k in range(seeds)}})
+        for name, number, seeds in zip(
+            ("a base", "b", "c", "d"),
+            (0.0, 2.0, 3.0, 4.0),
+            (3, 1, 2, 3),
+            strict=True,
+        )
+    ]
+    study_figure.draw("figure", options, rows)
+    assert "n = 1 to 3 seeds" in drawn[2].get_suptitle()
