@@ -5,9 +5,10 @@ runs in an environment without TensorFlow.
 """
 
 import dataclasses
-import os
 
 import numpy as np
+
+from common.process import cores
 
 # E of ALBERT, in all sizes of its paper.
 ALBERT_EMBEDDING = 128
@@ -99,7 +100,7 @@ class Workload:
 
 def threads() -> int:
     """Cores that this process may use; TensorFlow starts as many threads."""
-    return len(os.sched_getaffinity(0))
+    return len(cores.usable())
 
 
 def row_lengths(workload: Workload) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Synthetic batches and the FLOP counts, by hand for toy sizes."""
 
 import importlib
+import os
 import sys
 import types
 
@@ -62,7 +63,7 @@ def test_kinds_are_checked():
 
 def test_peers_have_as_many_threads_as_ours(monkeypatch):
     """Under `taskset` PyTorch had a thread for each core of the machine."""
-    monkeypatch.setattr(workloads.os, "sched_getaffinity", lambda _: {2, 5, 7})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
     asked = []
     torch = types.SimpleNamespace(set_num_threads=asked.append)
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -71,6 +72,8 @@ def test_peers_have_as_many_threads_as_ours(monkeypatch):
     importlib.import_module(name).wrapper({})
     monkeypatch.delitem(sys.modules, name)
     assert asked == [3]
+    monkeypatch.delattr(os, "sched_getaffinity")  # macOS has none
+    assert workloads.threads() == os.cpu_count()
 
 
 def test_forward_flops_by_hand():
