@@ -87,8 +87,11 @@ class Records:
     def _words(
         self, command: Command, home: str, flags: dict[str, Any]
     ) -> tuple[str, ...]:
-        """The command of records, which jobs that read them know."""
-        words = command.words(output_dir=home, **flags)
+        """The command of records, which jobs that read them know.
+
+        Its flags are sorted, as JSON keeps those of records made elsewhere.
+        """
+        words = command.words(output_dir=home, **dict(sorted(flags.items())))
         if words not in self._runner.makers:
             self._runner.makers.append(words)
         return words

@@ -9,6 +9,9 @@ from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions
 from studies.kinds.registry import load
 from studies.runner import study, study_records, study_report
+from studies.runner.jobs import Job, Jobs
+from studies.runner.study_commands import Command
+from studies.runner.study_rows import RowOptions
 
 pytestmark = pytest.mark.shared
 SIZES = {"seq_len": 64, "reuse_len": 32, "dev_fraction": 0.1}
@@ -61,6 +64,18 @@ def test_rates_are_read_from_records(text, tmp_path, spiece_model):
     assert wanted == pytest.approx(1 / 6)
     assert found == pytest.approx(wanted, rel=0.05)
     assert slots == manifest.num_predict >= 64 / 6
+
+
+def test_a_folder_of_records_has_one_command(tmp_path):
+    """A job seemed to read two: flags come back from JSON in another order."""
+    runner = Jobs(str(tmp_path), lambda line: None)
+    records = study_records.Records(runner, lambda line: None)
+    command = Command(("-c", "0"), {"seed": 1})
+    for key, flags in (("a", {"y": 1, "x": 2}), ("b", {"x": 2, "y": 1})):
+        about = [{"records": flags}]
+        home, _ = records.known(RowOptions(key), command, about)
+    read = Job("a", (("-c", "0", f"--data_dir={home}"),))
+    assert len(runner._whole(read).inputs) == 1
 
 
 @pytest.mark.slow
