@@ -88,7 +88,10 @@ def _line_of_flags(text: str) -> str:
     """absl's lines about flags, as one; those that are missing together."""
     missing = [f"--{name}" for name in _MISSING.findall(text)]
     rest = _MISSING.sub("", text).splitlines()
-    lines = [line.strip().removesuffix(" ?") for line in rest]
+    lines = [
+        line.strip().removeprefix("ERROR:: ").removesuffix(" ?")
+        for line in rest
+    ]
     parts = [f"wanted {', '.join(missing)}: give a value"] if missing else []
     parts += [line for line in lines if line]
     return f"{'; '.join(parts)}; --help lists the flags"

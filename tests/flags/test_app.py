@@ -115,6 +115,11 @@ def test_mistakes_are_one_line_and_status_1(arguments, message):
     assert done.stderr.count("\n") == 1 and done.stdout == ""
 
 
+def test_a_file_of_flags_that_is_not_there_is_one_error():
+    done = run("--flagfile=/nowhere/a")
+    assert done.stderr.startswith("error: Unable to open flagfile: ")
+
+
 def test_help_lists_the_flags_of_the_command():
     done = run("--help")
     for name in ("--input_glob", "--[no]uncased", "--vocab_size"):
