@@ -90,8 +90,9 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
     The path is a directory (native or HF), a prefix, an `.index` or `.data`
     file, the `checkpoint` file beside them, or a name on the hub
     (`common.weights.hub`); `choice` is of a directory's checkpoints, see
-    `weights.choose`. With `part` "encoder" the head is left out. Raises UserError: nothing there, nothing whole, checkpoints of
-    several names without a `checkpoint` file, or not the one of `choice`.
+    `weights.choose`. With `part` "encoder" the head is left out. Raises
+    UserError: nothing there, nothing whole, checkpoints of several names
+    without a `checkpoint` file, or not the one of `choice`.
     """
     path, why = hub.local(path), ""
     if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
