@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -14,10 +13,9 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web.app import build_app
-from serving.web.transport import head, listen, protocol
+from serving.web.transport import head, protocol
 from tests.conftest import ROOT
-from tests.serving.web.slow_server import SleepyModel
+from tests.serving.web.slow_server import SleepyModel, in_thread
 from tools.soak import attack_table, attacks, hostile
 
 ROW = {"text": "0"}  # the model sleeps so long
@@ -32,14 +30,8 @@ def served():
     options = ServerOptions(
         allowed_hosts=("localhost",), max_requests_per_address=0.0
     )
-    server = listen.make_server(build_app(SleepyModel(), options))
-    listener = socket.create_server((hostile.HOST, 0))
-    server.port = listener.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    yield server
-    server.should_exit = True
-    thread.join(20)
+    with in_thread(SleepyModel(), options) as server:
+        yield server
 
 
 def wait_until(condition):

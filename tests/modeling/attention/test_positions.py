@@ -132,3 +132,32 @@ def test_factors_give_the_scores_of_the_table(directions, chosen):
     table = np.concatenate([np.sin(angles), np.cos(angles)], -1)
     expected = np.einsum("nbqd,bqkd->nbqk", q, table)
     np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_factors_are_hardly_less_exact_in_bfloat16_than_the_table():
+    """The error of position scores whose sums are float32, as on TPU."""
+    rng = np.random.default_rng(0)
+    d, h, t, m = 1024, 64, 24, 16
+    q = tf.constant(rng.normal(size=(t, h)) / h**0.5, tf.float32)
+    kernel = tf.constant(rng.normal(size=(d, h)) * 0.05, tf.float32)
+    table = positions.sinusoid_table(t, m + t, d)[0]
+    factors = positions.key_factors(m + t, d)[0]
+
+    def scores(dtype):
+        """(by the table, by factors), each [T, K]."""
+
+        def product(a, b):  # of rounded numbers, summed in float32
+            a, b = (tf.cast(tf.cast(x, dtype), tf.float32) for x in (a, b))
+            return tf.cast(tf.matmul(a, b, transpose_b=True), dtype)
+
+        r = product(table, tf.transpose(kernel))  # [R, H]
+        shifted = positions.shift_all(product(q, r), m + t)
+        halves = tf.split(product(q, kernel)[tf.newaxis, tf.newaxis], 2, -1)
+        rows = positions.turned(*halves, tf.range(m, m + t)[tf.newaxis])
+        pair = shifted, product(rows[0, 0], factors)
+        return [tf.cast(x, tf.float32).numpy() for x in pair]
+
+    exact, rounded = scores(tf.float32), scores(tf.bfloat16)
+    np.testing.assert_allclose(exact[1], exact[0], atol=2e-5)
+    errors = [np.std(b - a) for a, b in zip(exact, rounded, strict=True)]
+    assert 0 < errors[1] < 1.4 * errors[0]

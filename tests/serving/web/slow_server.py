@@ -1,10 +1,12 @@
-"""A server around a model that sleeps; run as a script by the tests.
+"""Servers around a model: in a thread; or, as a script, one that sleeps.
 
 python -m tests.serving.web.slow_server TIMEOUT_S READ_TIMEOUT_S [OPTION=VALUE...]
 """
 
+import contextlib
 import socket
 import sys
+import threading
 import time
 
 import numpy as np
@@ -36,6 +38,24 @@ class SleepyModel:
         time.sleep(seconds)
         ones = np.ones([len(inputs["text"])], np.float32)
         return {"x": ones, "y": ones}
+
+
+@contextlib.contextmanager
+def in_thread(model, options):
+    """A server in a thread for the block; its port is `.port`."""
+    from serving.web.app import build_app
+    from serving.web.transport import listen
+
+    server = listen.make_server(build_app(model, options))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server.port = listener.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join(20)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import socket
-import threading
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 from serving.web.forms import clients  # noqa: E402
-from serving.web.transport import listen  # noqa: E402
+from tests.serving.web.slow_server import in_thread  # noqa: E402
 
 TEXT = {"dtype": "string", "shape": [None]}
 IDS = {"dtype": "int32", "shape": [None, None]}
@@ -458,14 +456,8 @@ def test_keys_limits_and_metrics_are_those_of_predict(tmp_path):
 @pytest.fixture(scope="module")
 def port():
     options = ServerOptions(max_instances=5, max_requests_per_address=0.0)
-    server = listen.make_server(build_app(Vectors(), options))
-    listener = socket.create_server(("127.0.0.1", 0))
-    found = listener.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    yield found
-    server.should_exit = True
-    thread.join(20)
+    with in_thread(Vectors(), options) as server:
+        yield server.port
 
 
 def test_the_real_client(port):

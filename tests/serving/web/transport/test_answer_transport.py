@@ -2,10 +2,8 @@
 
 import contextlib
 import http.client
-import socket
 import ssl
 import subprocess
-import threading
 
 import pytest
 
@@ -13,13 +11,11 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web.app import build_app
-from serving.web.transport import listen
 from serving.web.transport.answer_transport import (
     AnswerTransport,
     RestTransport,
 )
-from tests.serving.web.slow_server import SleepyModel
+from tests.serving.web.slow_server import SleepyModel, in_thread
 
 LARGEST = 500_000  # bytes of a body
 
@@ -28,16 +24,8 @@ LARGEST = 500_000  # bytes of a body
 def served(**options):
     """The port of a server in a thread."""
     options = ServerOptions(max_body_bytes=LARGEST, **options)
-    server = listen.make_server(build_app(SleepyModel(), options))
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    try:
-        yield port
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with in_thread(SleepyModel(), options) as server:
+        yield server.port
 
 
 @pytest.fixture(scope="module")

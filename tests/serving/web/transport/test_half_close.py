@@ -2,7 +2,6 @@
 
 import json
 import socket
-import threading
 import time
 
 import pytest
@@ -11,10 +10,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web.app import build_app
-from serving.web.transport import listen
 from serving.web.transport.half_close import BEGINNING, HalfClosed
-from tests.serving.web.slow_server import SleepyModel
+from tests.serving.web.slow_server import SleepyModel, in_thread
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -32,14 +29,8 @@ def post(seconds, *headers, more=0):
 @pytest.fixture(scope="module")
 def served():
     """A server in a thread; its port is `served.port`."""
-    server = listen.make_server(build_app(SleepyModel(), ServerOptions()))
-    listener = socket.create_server(("127.0.0.1", 0))
-    server.port = listener.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    yield server
-    server.should_exit = True
-    thread.join(20)
+    with in_thread(SleepyModel(), ServerOptions()) as server:
+        yield server
 
 
 def connect(served):

@@ -3,7 +3,6 @@
 import json
 import re
 import socket
-import threading
 import time
 
 import pytest
@@ -13,9 +12,8 @@ pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
 from serving.web.addresses import Turns
-from serving.web.app import build_app
-from serving.web.transport import head, listen, protocol
-from tests.serving.web.slow_server import SleepyModel
+from serving.web.transport import head, protocol
+from tests.serving.web.slow_server import SleepyModel, in_thread
 
 PATH = b"/v1/models/xlnet:predict"
 BODY = b'{"instances": ["0"]}'
@@ -35,14 +33,8 @@ def served():
         max_body_bytes=100_000,
         allowed_hosts=("localhost",),
     )
-    server = listen.make_server(build_app(SleepyModel(), options))
-    listener = socket.create_server(("127.0.0.1", 0))
-    server.port = listener.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    yield server
-    server.should_exit = True
-    thread.join(20)
+    with in_thread(SleepyModel(), options) as server:
+        yield server
 
 
 @pytest.fixture
