@@ -36,6 +36,7 @@ _ENCODER_ALONE = (
 _BEAMS = ("start_n_top", "end_n_top")
 # Keys that say how many labels there are.
 _LABELS = ("id2label", "label2id", "num_labels")
+_OF_HEAD = (*_LABELS, "problem_type", "architectures")
 
 
 def family_of(model_type: str) -> HuggingFaceNames:
@@ -174,6 +175,20 @@ def _write_problem(
         )
     elif theirs.get("problem_type") != _SINGLE_LABEL:
         theirs.pop("problem_type", None)
+
+
+def without_head(config: EncoderConfig) -> EncoderConfig:
+    """The same encoder, without what its file said of a head.
+
+    A new head has other labels. Where its task is lost, as in a TF1
+    checkpoint, the old ones would count as its own.
+    """
+    extra = dict(config.extra)
+    inner = extra.get("hf")  # XLNet's keys of theirs
+    if isinstance(inner, dict):
+        extra["hf"] = {k: v for k, v in inner.items() if k not in _OF_HEAD}
+    kept = {k: v for k, v in extra.items() if k not in _OF_HEAD}
+    return config.replace(extra=kept)
 
 
 def is_regression(theirs: Mapping[str, Any], outputs: int) -> bool:

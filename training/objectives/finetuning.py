@@ -13,6 +13,7 @@ import tf_keras
 
 from common import heads
 from common.references import resolve
+from modeling.checkpoints import hf
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import spec_of
 from modeling.heads import ranking_losses
@@ -52,7 +53,7 @@ class FinetuneObjective(Objective):
         pack: bool = False,
         **head_options,
     ):
-        self.saved_config = config
+        self.saved_config = hf.without_head(config)
         # A fine-tuned model carries no memory from one batch to the next.
         self.config = config.with_memory(None)
         if spec_of(config.model_type).capabilities.layout == "cls_first":

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from modeling.checkpoints import hf
 from modeling.encoders.contract import EncoderConfig
 from modeling.heads.multi_task import MultiTaskModel
 from training.objectives.contract import LossOutput, Objective
@@ -45,7 +46,7 @@ class MultiTaskObjective(Objective):
     ):
         self.parts = tuple(parts)
         first = self.parts[0].objective
-        self.saved_config = config
+        self.saved_config = hf.without_head(config)
         self.config = first.config
         self.pads_left = first.pads_left
         self.recompute_layers = recompute_layers

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from modeling.encoders.bert.config import BertConfig
 from tests.helpers.runs import toy
 from tests.training.objectives.toy_heads import (
     CONFIG,
@@ -81,3 +82,23 @@ def test_a_fine_tuned_model_keeps_the_memory_length_in_its_config():
     objective = heads.build_objective("regression", CONFIG)
     assert objective.config.mem_len is None
     assert objective.saved_config.mem_len == 4
+
+
+def test_a_fine_tuned_model_says_nothing_of_the_head_before():
+    """A TF1 checkpoint has no task: Hugging Face's file named old labels."""
+    of_head = {
+        "id2label": {"0": "a", "1": "b", "2": "c"},
+        "label2id": {"a": 0, "b": 1, "c": 2},
+        "problem_type": "multi_label_classification",
+        "architectures": ["x"],
+    }
+    theirs = of_head | {"use_cache": True}
+    bert = BertConfig(
+        vocab_size=9, d_model=4, n_layer=1, n_head=2, d_inner=6, extra=theirs
+    )
+    for config in (CONFIG.replace(extra={"hf": theirs}), bert):
+        for head in ("regression", "token_classification"):
+            kept = heads.build_objective(head, config).saved_config
+            left = kept.extra.get("hf", kept.extra)
+            assert left == {"use_cache": True}
+            assert kept == config.replace(extra=kept.extra)
