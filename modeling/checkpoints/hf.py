@@ -358,7 +358,7 @@ def to_theirs(
     if surplus:
         raise UserError(
             f"{family.class_name(head)} has no place for {surplus[:5]} "
-            f"({len(surplus)} variables)"
+            f"({len(surplus)} variables); use --to_format=native"
         )
     family.check_complete(arrays, head)
     theirs = {}

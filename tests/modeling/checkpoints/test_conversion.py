@@ -403,3 +403,10 @@ def test_what_makes_sentence_vectors_travels(tmp_path):
         for name, value in rule.items():
             assert json.loads((folder / name).read_text()) == value
         assert not (folder / "README.md").exists()
+
+
+def test_what_their_class_has_no_place_for_names_the_way_out():
+    arrays = {"start_logits/dense/kernel": np.zeros((4, 1), np.float32)}
+    wanted = "BertForQuestionAnswering has no place .*use --to_format=native"
+    with pytest.raises(UserError, match=wanted):
+        hf.to_theirs(arrays, BERT, "span")
