@@ -143,11 +143,13 @@ def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
     }
     wanted = [str(i) for i in range(count)]
     if sorted(names_by_id) != sorted(wanted) or not all(
-        isinstance(value, str) for value in names_by_id.values()
+        # An export lists them one per line.
+        isinstance(value, str) and len(value.splitlines()) < 2
+        for value in names_by_id.values()
     ):
         raise UserError(
-            f"{os.path.join(folder, hub.CONFIG)}: wanted in id2label a name "
-            f"for each of 0 to {count - 1}, found {str(names)[:60]}"
+            f"{os.path.join(folder, hub.CONFIG)}: wanted in id2label a name of "
+            f"one line for each of 0 to {count - 1}, found {str(names)[:60]}"
         )
     if len(set(names_by_id.values())) != count:
         raise UserError(

@@ -296,8 +296,7 @@ def _changed(tmp_path, name, **changes):
     folder = tmp_path / name
     shutil.copytree(STORED / name, folder)
     path = folder / "config.json"
-    config = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return str(folder)
 
 
@@ -314,8 +313,9 @@ def test_a_class_that_is_not_known_is_no_head_of_ours(tmp_path):
 @pytest.mark.parametrize(
     "names,message",
     [
-        ({"0": "a", "2": "b"}, "a name for each of 0 to 1"),
-        ({"0": "a", "1": None}, "a name for each of 0 to 1"),
+        ({"0": "a", "2": "b"}, "one line for each of 0 to 1"),
+        ({"0": "a", "1": None}, "one line for each of 0 to 1"),
+        ({"0": "a", "1": "b\nc"}, "one line for each of 0 to 1"),
         ({"0": "a", "1": "a"}, "gives a name twice"),
         (["a", "b"], "wanted names of labels as id2label"),
         ({}, "wanted names of labels as id2label"),
