@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from modeling.attention import positions, relative
+from modeling.attention import relative
+from modeling.attention.positions import shifts
 from modeling.attention.relative import Keys
 
 
@@ -70,7 +71,7 @@ class CachedKeys:
         position = tf.pad(position, [[0, 0]] * 3 + [[0, count]])
         scores = relative.combine(
             content,
-            positions.shift_from(position, count - self.slot, length + count),
+            shifts.shift_from(position, count - self.slot, length + count),
             queries.segment,
             stream.segments,
             stream.mask,

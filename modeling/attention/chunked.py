@@ -18,8 +18,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from modeling.attention import positions, relative
+from modeling.attention import relative
 from modeling.attention.attend import ALL, Stream
+from modeling.attention.positions import shifts
 from modeling.attention.relative import Keys, Queries
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
@@ -151,7 +152,7 @@ def _keys_of_blocks(keys, count) -> list[Keys]:
     before = tuple((0, end) for end in ends)
     nearest = tuple((keys.key_len - end, keys.key_len + 1) for end in ends)
     if factored:
-        tables = [keys.r[:, :end] for end in ends]
+        tables = [keys.r[:end] for end in ends]
     else:
         tables = _parts(keys.r, nearest)
     parts = _parts(keys.k, before), _parts(keys.v, before), tables
@@ -256,7 +257,7 @@ def row_blocks(query_len, key_len, count, method="gather") -> int:
     if not all(isinstance(s, int) for s in shape):
         return 1
     if method != "gather":
-        whole_tiles = query_len % (2 * positions.TILE_ROWS) == 0
+        whole_tiles = query_len % (2 * shifts.TILE_ROWS) == 0
         square = method == "radix" and query_len == key_len
         return 2 if whole_tiles and (square or is_causal(*shape)) else 1
     blocks = MAX_BLOCKS

@@ -69,7 +69,13 @@ class ShawAttention(RelativeAttention):
             context.training,
         )
         return ChunkedKeys(
-            k, v, r[:, tf.newaxis], query_len, key_len, shift, (), chunks
+            k,
+            v,
+            r[:, tf.newaxis],
+            query_len,
+            key_len,
+            shift,
+            chunks=chunks,
         )
 
     def distance_keys(self, distances: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

@@ -21,8 +21,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from modeling.attention import positions
 from modeling.attention.attend import ALL, Stream
+from modeling.attention.positions import factors, shifts
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes
@@ -34,13 +34,14 @@ class Keys:
 
     k: tf.Tensor  # [N, B, K, H]
     v: tf.Tensor  # [N, B, K, H]
-    # [N, S, R, H], projected position table; "factored": [S, K, D], a constant
+    # [N, S, R, H], projected position table; "factored": [K, F], a constant
     r: tf.Tensor
     query_len: int  # T
     key_len: int  # K
     method: str = "gather"  # how position scores are aligned, see `Streams`
     # (u, v, s), each [N, H]; (u, v) without segments
     biases: tuple[tf.Tensor, ...] = ()
+    turning: "Turning | None" = None  # "factored"
 
     def shift(self, scores: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
         """[N, B, Q, R] by table column -> [N, B, Q, K] by key.
@@ -48,8 +49,8 @@ class Keys:
         `rows` int32 [B, P]: which ones; None = all.
         """
         if rows is None:
-            return positions.shift_all(scores, self.key_len, self.method)
-        return positions.shift_at(
+            return shifts.shift_all(scores, self.key_len, self.method)
+        return shifts.shift_at(
             scores, rows, self.query_len, self.key_len, self.method
         )
 
@@ -59,11 +60,19 @@ class Keys:
 
 
 @dataclasses.dataclass(frozen=True)
+class Turning:
+    """What makes rows of `factors.turned`."""
+
+    kernel: tf.Tensor  # [S, F, N, H], that of the positions by wave
+    waves: factors.Waves
+
+
+@dataclasses.dataclass(frozen=True)
 class Queries:
     """Queries with their biases, scaled by 1 / sqrt(H)."""
 
     content: tf.Tensor  # [N, B, Q, H], q + u
-    # [N, B, Q, H], q + v; "factored": [N, B, Q, D], `positions.turned`
+    # [N, B, Q, H], q + v; "factored": [N, B, Q, F], `factors.turned`
     position: tf.Tensor
     # [N, B, Q, 1], what is added where segments differ, or None
     segment: tf.Tensor | None
@@ -209,22 +218,15 @@ def _shifted_scores(queries, keys, stream):
 
 
 def _factored_scores(q, factors):
-    """[N, B, Q, K] of turned rows [N, B, Q, D] and factors [S, K, D].
+    """[N, B, Q, K] of turned rows [N, B, Q, F] and factors [K, F].
 
     And their gradients. The factors have none: they are constants.
     """
-    directions = sizes(factors)[0]
-
-    def product(equation, x):
-        n, batch, length, width = sizes(x)
-        x = tf.reshape(x, [n, directions, -1, width])  # [N, S, B/S*Q, .]
-        y = tf.einsum(equation, x, factors)
-        return tf.reshape(y, [n, batch, length, sizes(y)[-1]])
 
     def gradients(d_scores):
-        return product("nsqk,skd->nsqd", d_scores), None
+        return tf.einsum("nbqk,kf->nbqf", d_scores, factors), None
 
-    return product("nsqd,skd->nsqk", q), gradients
+    return tf.einsum("nbqf,kf->nbqk", q, factors), gradients
 
 
 def probabilities(scores: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -313,7 +315,7 @@ def combine(content, position, segment, difference, mask, key_len):
     yet to shift; the others as in `Queries` and `Stream`.
     """
     if key_len is not None:
-        position = positions.shift_all(position, key_len)
+        position = shifts.shift_all(position, key_len)
     scores = tf.cast(content, tf.float32) + tf.cast(position, tf.float32)
     if segment is not None:
         scores += tf.cast(segment * difference, tf.float32)
@@ -350,7 +352,7 @@ def softmax_gradient(p, d_dropped, out, d_out, seed, sums=None, *, rate):
 
 
 def _unshift(d_scores, count):
-    """The gradient of `positions.shift_all`: [N, B, T, K] -> [N, B, T, R].
+    """The gradient of `shifts.shift_all`: [N, B, T, K] -> [N, B, T, R].
 
     Two copies; not compiled, since XLA's padding on CPU goes one by one.
     """

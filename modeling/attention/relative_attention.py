@@ -8,11 +8,11 @@ import dataclasses
 
 import tensorflow as tf
 
-from modeling.attention import positions
 from modeling.attention.base import Attention
 from modeling.attention.cached import CachedKeys
 from modeling.attention.chunked import ChunkedKeys, chunks_for
-from modeling.attention.relative import Keys, Queries, make_queries
+from modeling.attention.positions import factors, sinusoids
+from modeling.attention.relative import Keys, Queries, Turning, make_queries
 from modeling.ops.context import INFERENCE
 from modeling.ops.shapes import sizes
 
@@ -62,17 +62,18 @@ class RelativeAttention(Attention):
     ) -> Keys:
         table, *biases = shared
         # A constant: without this it would get a gradient.
-        table = tf.cast(tf.stop_gradient(table), pieces[-1].dtype)
+        table = tf.stop_gradient(table)
         k, v = context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
         if self.untie_r:
             biases = [getattr(self, name) for name in self.bias_names]
         _, batch, key_len, _ = sizes(k)
-        if shift == "factored":
-            r = table  # [S, K, D]; the kernel meets the queries
-            count = positions.num_positions(query_len, key_len, self.attn_type)
+        turning = None
+        if shift == "factored":  # the kernel meets the queries
+            r, turning = self._factored(table, query_len, key_len, k.dtype)
+            count = sinusoids.num_positions(query_len, key_len, self.attn_type)
         else:
             (r,) = context.matmul.heads(
-                [table], [self.kernels["r"]]
+                [tf.cast(table, k.dtype)], [self.kernels["r"]]
             )  # [N, S, R, H]
             count = sizes(table)[1]
         chunks = chunks_for(
@@ -81,8 +82,22 @@ class RelativeAttention(Attention):
             context.training,
         )
         return ChunkedKeys(
-            k, v, r, query_len, key_len, shift, tuple(biases), chunks
+            k, v, r, query_len, key_len, shift, tuple(biases), turning, chunks
         )
+
+    def _factored(self, mixing, query_len, key_len, dtype):
+        """The factors of the keys and how queries are turned.
+
+        Args:
+          mixing: [S, F, D], `factors.by_direction`.
+        """
+        waves = factors.fewest_waves(
+            query_len, key_len, sizes(mixing)[2], self.attn_type
+        )
+        kernel = tf.convert_to_tensor(self.kernels["r"])
+        kernel = tf.einsum("sfd,dnh->sfnh", mixing, kernel)
+        r = tf.cast(factors.key_factors(key_len, waves), dtype)  # [K, F]
+        return r, Turning(kernel, waves)
 
     def growing_keys(self, keys: Keys, x, cache, slot, context) -> CachedKeys:
         """`keys` of a prompt and of the tokens after it.
@@ -98,7 +113,7 @@ class RelativeAttention(Attention):
     def queries(self, q, keys, stream, context=INFERENCE) -> Queries:
         """See `Attention`: with u, v and s, the last for unlike segments.
 
-        (q + v) W^T R = (q + v) (W R)^T: where positions are factored the
+        (q + v) (R W)^T = ((q + v) W^T) R^T: where positions are factored the
         kernel W of the positions is applied here.
         """
         seg_embed = self.seg_embed if stream.segments is not None else None
@@ -108,12 +123,13 @@ class RelativeAttention(Attention):
         places = stream.positions
         if places is None:
             places = tf.range(keys.query_len)[tf.newaxis]  # [1, T]
-        rows = positions.turned(
-            *context.matmul.by_head(queries.position, self.kernels["r"]),
+        turning = keys.turning
+        rows = factors.turned(
+            *context.matmul.by_head(queries.position, turning.kernel),
             places + (keys.key_len - keys.query_len),
-            sizes(keys.r)[0],
+            turning.waves,
         )
-        return dataclasses.replace(queries, position=rows)  # [N, B, Q, D]
+        return dataclasses.replace(queries, position=rows)  # [N, B, Q, F]
 
     def own_variable_paths(self):
         names = [*self.bias_names] if self.untie_r else []

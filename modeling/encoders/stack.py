@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow as tf
 
 from modeling.attention import memory as memory_lib
-from modeling.attention import positions
+from modeling.attention.positions import factors, sinusoids
 from modeling.encoders.base import Encoder
 from modeling.encoders.contract import EncoderConfig
 from modeling.ops import dropout, initializers, saving
@@ -246,17 +246,25 @@ class RecurrentStack(Stack):
         attn_type: str,
         clamp_len: int,
         bi_data: bool = False,
+        seed: tf.Tensor | None = None,
+        texts: int | None = None,
     ) -> tf.Tensor:
-        """What all layers read of positions, float32.
+        """What all layers read of positions, float32, dropped.
 
-        The sinusoid table [S, R, D], or its key factors [S, K, D].
+        The sinusoid table [S, R, D], or its columns in waves [S, F, D], of
+        which whole columns are dropped. `texts`: see `dropout.dropout`.
         """
-        width = self.config.d_model
-        if self.shift_method() == "factored":
-            return positions.key_factors(key_len, width, bi_data)
-        return positions.sinusoid_table(
-            query_len, key_len, width, attn_type, clamp_len, bi_data
+        width, rate = self.config.d_model, self.config.dropout
+        if self.shift_method() != "factored":
+            table = sinusoids.sinusoid_table(
+                query_len, key_len, width, attn_type, clamp_len, bi_data
+            )
+            return dropout.dropout(table, rate, seed, dropout.POSITIONS, texts)
+        waves = factors.fewest_waves(query_len, key_len, width, attn_type)
+        columns = dropout.dropout(
+            tf.ones([width]), rate, seed, dropout.POSITIONS
         )
+        return factors.by_direction(waves.mixing * columns, 1 + bi_data)
 
     def memory_of_layers(
         self, memory: Sequence[tf.Tensor] | None

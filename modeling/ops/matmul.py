@@ -52,9 +52,15 @@ class Matmul:
         )
 
     def by_head(self, x: tf.Tensor, kernel: Kernel) -> list[tf.Tensor]:
-        """einsum("nbqh,dnh->nbqd"), D in two halves [N, B, Q, D/2]."""
+        """[N, B, Q, H] by a kernel [S, F, N, H], F in two halves [N, B, Q, F/2].
+
+        Each of S equal parts of the batch has its own: einsum(
+        "nsbqh,sfnh->nsbqf").
+        """
         kernel = tf.cast(tf.convert_to_tensor(kernel), x.dtype)
-        return tf.split(tf.einsum("nbqh,dnh->nbqd", x, kernel), 2, -1)
+        parts = zip(tf.split(x, kernel.shape[0], 1), kernel, strict=True)
+        products = [tf.einsum("nbqh,fnh->nbqf", *part) for part in parts]
+        return tf.split(tf.concat(products, 1), 2, -1)
 
     def project_recomputed(
         self, function: Callable, tensors: list, kernel: Kernel, **static

@@ -20,6 +20,7 @@ from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 
 from modeling.ops.matmul import Matmul
+from modeling.ops.shapes import sizes
 
 
 class TpuMatmul(Matmul):
@@ -51,26 +52,31 @@ class TpuMatmul(Matmul):
         products = [self.project(x, kernel) for kernel in kernels]
         return [tf.transpose(p, [2, 0, 1, 3]) for p in products]
 
-    def by_head(self, x: tf.Tensor, kernel: tf.Variable) -> list[tf.Tensor]:
+    def by_head(self, x: tf.Tensor, kernel: tf.Tensor) -> list[tf.Tensor]:
         """See `Matmul`; gradients of the halves are never joined."""
         value, cast = self._read(kernel, x.dtype)
+        n, batch, rows, h = sizes(x)
+        directions, width = sizes(cast)[:2]  # S, F
+        lead = [n, directions, batch // directions, rows]
 
         @tf.custom_gradient
         def run(x, value, cast):
             def gradient(*dy):
                 late = self._cast_after(kernel, value, dy[0], x.dtype)
-                pairs = zip(dy, tf.split(late, 2, 0), strict=True)
+                dy = [tf.reshape(d, [*lead, width // 2]) for d in dy]
+                pairs = zip(dy, tf.split(late, 2, 1), strict=True)
                 dx = tf.add_n(
-                    [_dot(d, w, [3], [0], [0], [1]) for d, w in pairs]
+                    [_dot(d, w, [4], [1], [0, 1], [2, 0]) for d, w in pairs]
                 )
-                parts = [_dot(d, x, [1, 2], [1, 2], [0], [0]) for d in dy]
-                d_kernel = tf.transpose(tf.concat(parts, 1), [1, 0, 2])
+                parts = [_dot(d, x, [2, 3], [2, 3], [0, 1], [0, 1]) for d in dy]
+                d_kernel = tf.transpose(tf.concat(parts, 2), [1, 2, 0, 3])
                 return dx, tf.cast(d_kernel, value.dtype), None
 
-            halves = tf.split(cast, 2, 0)  # [D/2, N, H] each
-            return [_dot(x, w, [3], [2], [0], [1]) for w in halves], gradient
+            halves = tf.split(cast, 2, 1)  # [S, F/2, N, H] each
+            y = [_dot(x, w, [4], [3], [0, 1], [2, 0]) for w in halves]
+            return [tf.reshape(v, [n, batch, rows, -1]) for v in y], gradient
 
-        return run(x, value, cast)
+        return run(tf.reshape(x, [*lead, h]), value, cast)
 
     def project_recomputed(
         self, function, tensors, kernel, **static

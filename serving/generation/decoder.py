@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import PretrainingModel
-from modeling.attention import masks, positions
+from modeling.attention import masks
 from modeling.attention.attend import Stream
+from modeling.attention.positions import sinusoids
 from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul
 from serving.generation import sampling
@@ -218,7 +219,7 @@ class Generator:
     def _shared(self, capacity):
         """What all layers share: a table of the distances C..0, the biases."""
         encoder, config = self.model.encoder, self.model.config
-        table = positions.sinusoid_table(
+        table = sinusoids.sinusoid_table(
             1, capacity, config.d_model, "uni", config.clamp_len
         )  # [1, C + 1, D]
         return table, *encoder.shared_biases()

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from modeling.attention.positions import sinusoid_table
+from modeling.attention.positions.sinusoids import sinusoid_table
 from modeling.encoders.bert.backbone import BertModel
 from modeling.ops.initializers import neighbour_distances
 

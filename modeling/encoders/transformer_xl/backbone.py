@@ -3,9 +3,10 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention import masks, positions
+from modeling.attention import masks
 from modeling.attention import memory as memory_lib
 from modeling.attention.attend import Stream
+from modeling.attention.positions import sinusoids
 from modeling.encoders.base import EncoderOutput
 from modeling.encoders.stack import RecurrentStack
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
@@ -158,15 +159,14 @@ class TransformerXLModel(RecurrentStack):
         """The position table, dropped as the other inputs of layers are."""
         config = self.config
         key_len = memory_len + query_len
-        table = self.position_table(query_len, key_len, "uni", config.clamp_len)
         texts = 1 if config.variational_dropout else None
-        return dropout.dropout(
-            table, config.dropout, seed, dropout.POSITIONS, texts
+        return self.position_table(
+            query_len, key_len, "uni", config.clamp_len, seed=seed, texts=texts
         )
 
     def _sinusoid(self, query_len, memory_len):
         """Encodings of the distances K, .., 0: [1, K + 1, D]."""
-        return positions.sinusoid_table(
+        return sinusoids.sinusoid_table(
             query_len,
             memory_len + query_len,
             self.config.d_model,

@@ -193,19 +193,15 @@ class XLNetModel(RecurrentStack):
         return None
 
     def _positions(self, inputs, bi_data, seed):
-        """[S, R, D], projected by each layer once per direction.
-
-        Or key factors [S, K, D]: dropout then falls on places, not on distances.
-        """
         config = self.config
-        table = self.position_table(
+        return self.position_table(
             inputs.query_len,
             inputs.memory_len + inputs.query_len,
             config.attn_type,
             config.clamp_len,
             bi_data,
+            seed,
         )
-        return dropout.dropout(table, config.dropout, seed, dropout.POSITIONS)
 
     def _streams(self, inputs, segment_ids, input_mask) -> Streams:
         config = self.config

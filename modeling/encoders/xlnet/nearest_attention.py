@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from modeling.attention import positions
+from modeling.attention.positions import sinusoids
 from modeling.encoders.xlnet.backbone import XLNetModel
 from modeling.ops.initializers import neighbour_distances
 
@@ -37,7 +37,7 @@ def attend_to_nearest(encoder: XLNetModel) -> None:
             f"the r kernels of {config.n_layer} layers; or give "
             "--init_attention=random"
         )
-    table = positions.sinusoid_table(
+    table = sinusoids.sinusoid_table(
         SPAN, SPAN, config.d_model, clamp_len=config.clamp_len
     )[0].numpy()  # [R, D]
     distances = SPAN - np.arange(len(table))

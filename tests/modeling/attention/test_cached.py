@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.attention import masks, positions
+from modeling.attention import masks
 from modeling.attention.attend import Stream
+from modeling.attention.positions import shifts, sinusoids
 from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul
@@ -31,12 +32,12 @@ def test_two_rows_of_a_text_equal_those_of_the_whole(slot):
     hidden = masks.causal_mask(length, 0) | (
         tf.range(length) == length - 1
     )  # [T, T]
-    table = positions.sinusoid_table(length, length, D, "uni")
+    table = sinusoids.sinusoid_table(length, length, D, "uni")
     keys = layer.keys([whole], length, (table,))
     wanted = layer(whole, keys, Stream(masks.bias(hidden)[tf.newaxis]))
 
     prompt = layer.keys(
-        [text[:1, :P]], 1, (positions.sinusoid_table(1, C, D, "uni"),)
+        [text[:1, :P]], 1, (sinusoids.sinusoid_table(1, C, D, "uni"),)
     )
     context = LayerContext(
         matmul=PreparedMatmul(
@@ -62,7 +63,7 @@ def test_two_rows_of_a_text_equal_those_of_the_whole(slot):
 
 def test_rows_that_stand_anywhere_are_shifted_like_all():
     x = tf.random.stateless_normal([2, 3, 5, 12], [1, 2])
-    every = positions.shift_all(x, 7)
-    np.testing.assert_array_equal(positions.shift_from(x, 5, 7), every)
-    some = positions.shift_from(x[:, :, 3:], tf.constant(2), 7)
+    every = shifts.shift_all(x, 7)
+    np.testing.assert_array_equal(shifts.shift_from(x, 5, 7), every)
+    some = shifts.shift_from(x[:, :, 3:], tf.constant(2), 7)
     np.testing.assert_array_equal(some, every[:, :, 3:])

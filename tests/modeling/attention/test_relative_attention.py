@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling.attention.positions import sinusoids
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original
 from tests.modeling.golden import golden_util, txl_golden
@@ -55,12 +56,12 @@ def test_one_attention_layer(golden):
 
 
 def attention_of(model, block, x, past):
-    from modeling.attention import masks, positions
+    from modeling.attention import masks
     from modeling.attention.attend import Stream
 
     config = model.config
     length, keys_len = x.shape[1], x.shape[1] + past.shape[1]
-    table = positions.sinusoid_table(length, keys_len, config.d_model, "uni")
+    table = sinusoids.sinusoid_table(length, keys_len, config.d_model, "uni")
     shared = (table, *model.encoder.shared_biases())
     keys = block.rel_attn.keys([past, x], length, shared)
     made = masks.attention_masks(

@@ -131,3 +131,22 @@ def test_choices_are_listed():
         ToyWithMemory(CONFIG, query_shift="roll")
     with pytest.raises(ValueError, match="`x` must be one of .*, received 'c'"):
         stack.check_choice("x", "c", ("a", "b"))
+
+
+def test_dropout_of_factored_positions_takes_whole_columns():
+    """Of the table, the same ones in both directions."""
+    config = CONFIG.replace(d_model=150, dropout=0.4)
+    encoder = ToyWithMemory(config, query_shift="factored")
+    seed = tf.constant([3, 4])
+    plain, dropped = (
+        encoder.position_table(4, 9, "bi", -1, True, s).numpy()
+        for s in (None, seed)
+    )
+    assert plain.shape == dropped.shape == (2, 128, 150)
+    signs = np.repeat([-1, 1], 75)  # of sines and cosines
+    np.testing.assert_array_equal(dropped[0], dropped[1] * signs)
+    kept = dropped[0].any(0)
+    assert 75 < kept.sum() < 105
+    np.testing.assert_allclose(
+        dropped[0][:, kept], plain[0][:, kept] / 0.6, rtol=1e-6
+    )

@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from modeling.ops.tpu_matmul import TpuMatmul
 
-B, Q, D, N, H = 2, 3, 10, 4, 5
+S, B, Q, D, N, H = 2, 3, 5, 10, 4, 7
 CASES = {
     "project": ([B, Q, D], [D, N, H], "bqd,dnh->bqnh"),
     "merge": ([B, Q, N, H], [D, N, H], "bqnh,dnh->bqd"),
     "rows": ([B * Q, D], [D, H], "bd,dh->bh"),
-    "by_head": ([N, B, Q, H], [D, N, H], "nbqh,dnh->nbqd"),
+    "by_head": ([N, S * B, Q, H], [S, D, N, H], "nsbqh,sdnh->nsbqd"),
 }
 
 
@@ -47,7 +47,9 @@ def test_equal_to_einsum(case, dtype):
     method = case if case in ("merge", "by_head") else "project"
 
     def expected(x):
-        return tf.einsum(equation, x, tf.cast(kernel, dtype))
+        parted = tf.reshape(x, [N, S, B, Q, H]) if case == "by_head" else x
+        y = tf.einsum(equation, parted, tf.cast(kernel, dtype))
+        return tf.reshape(y, [N, S * B, Q, D]) if case == "by_head" else y
 
     def found(x):
         y = getattr(TpuMatmul(x), method)(x, kernel)
@@ -55,7 +57,7 @@ def test_equal_to_einsum(case, dtype):
 
     upstream = normal(3, expected(x).shape, dtype)
     (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))
-    tolerance = 1e-5 if dtype == tf.float32 else 2e-2
+    tolerance = 1e-5 if dtype == tf.float32 else 3e-2
     assert [t.dtype for t in b] == [dtype, dtype, tf.float32]
     for left, right in zip(a, b, strict=True):
         np.testing.assert_allclose(

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig
-from modeling.attention import positions, relative
+from modeling.attention import relative
+from modeling.attention.positions import sinusoids
 from modeling.encoders.modernbert import layer as modernbert
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import new_config
@@ -97,7 +98,7 @@ def test_positions_softmax_and_logits_are_float32():
             seen.add(op.type)
             assert op.outputs[0].dtype == tf.float32, op.name
     assert seen >= {"Softmax", "Sin", "Cos", "Rsqrt"}
-    table = positions.sinusoid_table(512, 896, 12)[0].numpy()
+    table = sinusoids.sinusoid_table(512, 896, 12)[0].numpy()
     assert len(np.unique(table, axis=0)) == 1408
 
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
-from modeling.attention import positions
 from modeling.attention.attend import Stream, Streams
+from modeling.attention.positions import sinusoids
 from modeling.attention.relative_attention import RelativeAttention
 from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import TransformerLayer
@@ -39,7 +39,7 @@ BIASES = RNG.normal(size=[3, 3, 5]).astype(np.float32)
 def places(x) -> tf.Tensor:
     """[1, 2T, D]."""
     length = tf.shape(x)[1]
-    return positions.sinusoid_table(length, length, D)
+    return sinusoids.sinusoid_table(length, length, D)
 
 
 def attend(layer, x, segments):

@@ -21,7 +21,7 @@ CONFIG = XLNetConfig(
 B, T, M, P = 4, 9, 6, 3
 
 
-def _case(seed=0, length=T):
+def _case(seed=0, length=T, width=12):
     rng = np.random.default_rng(seed)
     positions = np.stack([rng.permutation(length)[:P] for _ in range(B)])
     is_target = np.zeros((B, length), np.int32)
@@ -33,7 +33,7 @@ def _case(seed=0, length=T):
         "is_target": is_target,
         "target_positions": positions.astype(np.int32),
         "memory": tuple(
-            rng.normal(size=(B, M, 12)).astype(np.float32) for _ in range(2)
+            rng.normal(size=(B, M, width)).astype(np.float32) for _ in range(2)
         ),
     }
 
@@ -75,14 +75,19 @@ def test_p_rows_equal_the_full_query_stream(
 @pytest.mark.long
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length, memory", [(16, True), (32, False)])
-@pytest.mark.parametrize("tpu_shift", ["radix", "factored"])
+@pytest.mark.parametrize(
+    "tpu_shift,d_model", [("radix", 12), ("factored", 12), ("factored", 144)]
+)
 @pytest.mark.parametrize("attn_type", ["bi", "uni"])
 def test_the_form_for_tpu_is_the_same(
-    training, length, memory, tpu_shift, attn_type
+    training, length, memory, tpu_shift, d_model, attn_type
 ):
-    """Tiles of rows or factors, in one or two blocks; values and gradients."""
-    config = CONFIG.replace(attn_type=attn_type)
-    case = _case(length=length)
+    """Tiles of rows or factors, in one or two blocks; values and gradients.
+
+    With D 144 the factors are of 128 waves.
+    """
+    config = CONFIG.replace(attn_type=attn_type, d_model=d_model)
+    case = _case(length=length, width=d_model)
     if not memory:
         del case["memory"]
     if not memory or attn_type == "uni":
@@ -102,7 +107,7 @@ def test_the_form_for_tpu_is_the_same(
         found = [tf.convert_to_tensor(g) for g in found if g is not None]
         results.append([output.sequence_output, output.query_output, *found])
     for a, b in zip(*results, strict=True):
-        np.testing.assert_allclose(a, b, atol=2e-4, rtol=1e-4)
+        np.testing.assert_allclose(a, b, atol=5e-4, rtol=1e-4)
 
 
 def test_ranks_equal_masks_and_positions_equal_mappings():

@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import XLNetConfig
-from modeling.attention import positions
 from modeling.attention.attend import Stream, Streams
+from modeling.attention.positions import sinusoids
 from modeling.encoders.xlnet.layer import TransformerLayer
 
 CONFIG = XLNetConfig(
@@ -31,7 +31,7 @@ def filled():
 
 
 def shared(keys):
-    return (positions.sinusoid_table(5, keys, 6),)
+    return (sinusoids.sinusoid_table(5, keys, 6),)
 
 
 def test_a_query_that_starts_as_the_content_is_the_content():

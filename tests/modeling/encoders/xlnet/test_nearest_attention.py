@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling import XLNetConfig, XLNetModel
-from modeling.attention.positions import sinusoid_table
+from modeling.attention.positions.sinusoids import sinusoid_table
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.xlnet.nearest_attention import attend_to_nearest
 

@@ -1,18 +1,7 @@
-"""Relative positions: the sinusoid table, the relative shift, the factors.
+"""The relative shift: position scores by table column -> by key.
 
-Letters: B batch, T queries, Q query rows, M memory, K = M + T keys, R relative
-positions, S directions, N heads, D model.
-Column c of the table is the distance K - c, so query i and key j (distance
-M + i - j) meet in column c = j + T - i. Transformer-XL, appendix B.
-
-Without the shift, since the sines of a difference are products (Funnel-
-Transformer, appendix A.2, has the form for TPU):
-
-  a sin(i - j) + b cos(i - j)
-    = (a sin i + b cos i) cos j + (b sin i - a cos i) sin j
-
-`turned` makes the two brackets of a query row, `key_factors` what they are
-multiplied with; the distances have to be unclipped.
+Letters: B batch, T queries, Q query rows, P chosen ones, K keys, R relative
+positions, N heads. The columns are those of `sinusoids`.
 """
 
 import dataclasses
@@ -26,88 +15,6 @@ from modeling.ops.shapes import sizes
 TILE_ROWS = 8
 _TILE_BASE = 8
 _ROW_BASE = 8
-
-
-def num_positions(query_len: int, key_len: int, attn_type: str) -> int:
-    """R: K + T for "bi", K + 1 for "uni" (no key lies ahead)."""
-    return key_len + (query_len if attn_type == "bi" else 1)
-
-
-def sinusoid_table(
-    query_len: int,
-    key_len: int,
-    d_model: int,
-    attn_type: str = "bi",
-    clamp_len: int = -1,
-    bi_data: bool = False,
-) -> tf.Tensor:
-    """Encodings of the distances K, K-1, ..., float32 under any policy.
-
-    T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
-    [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
-
-    Args:
-      d_model: D, even.
-      attn_type: "bi" or "uni".
-      clamp_len: distances are clipped to +- this when > 0.
-      bi_data: add a second table with the sign of the distance flipped, for
-        the backward half of the batch.
-    """
-    count = num_positions(query_len, key_len, attn_type)
-    distances = tf.cast(key_len - tf.range(count), tf.float32)  # [R]
-    if bi_data:
-        distances = tf.stack([distances, -distances])  # [2, R]
-    else:
-        distances = distances[tf.newaxis]  # [1, R]
-    if clamp_len > 0:
-        distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
-    angles = _angles(distances, d_model)  # [S, R, D/2]
-    return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
-
-
-def key_factors(
-    key_len: int | tf.Tensor, d_model: int, bi_data: bool = False
-) -> tf.Tensor:
-    """What `turned` rows are multiplied with, for the keys 0..K-1.
-
-    float32 [S, K, D] under any policy, S = 2 with `bi_data` else 1: D/2
-    cosines, then D/2 sines. Both directions have the same numbers; dropout
-    makes them differ.
-    """
-    angles = _angles(tf.range(key_len), d_model)  # [K, D/2]
-    factors = tf.concat([tf.cos(angles), tf.sin(angles)], -1)  # [K, D]
-    return tf.tile(factors[tf.newaxis], [2 if bi_data else 1, 1, 1])
-
-
-def turned(
-    a: tf.Tensor, b: tf.Tensor, places: tf.Tensor, directions: int = 1
-) -> tf.Tensor:
-    """Query rows [N, B, Q, D] whose products with `key_factors` are scores.
-
-    The numbers are those of the sinusoid table times (a, b), by key.
-
-    Args:
-      a: [N, B, Q, D/2], what the sines of the distances are weighted with.
-      b: the same of the cosines.
-      places: int [B or 1, Q], i of each row, counted as the keys are (M + its
-        place in the segment).
-      directions: S; of two the second half of the batch has the sign of its
-        distances flipped.
-    """
-    angles = _angles(places, 2 * a.shape[-1])  # [B or 1, Q, D/2]
-    sine, cosine = (tf.cast(f(angles), a.dtype) for f in (tf.sin, tf.cos))
-    if directions == 2:
-        half = sizes(a)[1] // 2
-        sign = tf.concat([tf.ones([half]), -tf.ones([half])], 0)  # [B]
-        a *= tf.cast(sign, a.dtype)[:, tf.newaxis, tf.newaxis]
-    return tf.concat([a * sine + b * cosine, b * sine - a * cosine], -1)
-
-
-def _angles(places, d_model):
-    """Of each number, by the D/2 frequencies: float32 [..., D/2]."""
-    exponents = tf.range(0, d_model, 2, dtype=tf.float32) / d_model
-    frequencies = 1.0 / tf.pow(10000.0, exponents)  # [D/2]
-    return tf.cast(places, tf.float32)[..., tf.newaxis] * frequencies
 
 
 def shift_all(
