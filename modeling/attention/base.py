@@ -77,7 +77,8 @@ class Attention(saving.Layer):
           pieces: [B, M, D] of the memory, if any, and [B, T, D].
           query_len: T.
           shared: tensors that all layers share: the position table [S, R, D]
-            (or factors [S, K, D]), then the model's biases, if it has any.
+            (or its mixing of waves [S, F, D]), then the model's biases, if
+            it has any.
           shift: see `Streams`.
         """
         raise NotImplementedError

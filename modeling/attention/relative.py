@@ -29,6 +29,14 @@ from modeling.ops.shapes import sizes
 
 
 @dataclasses.dataclass(frozen=True)
+class Turning:
+    """What makes rows of `factors.turned`."""
+
+    kernel: tf.Tensor  # [S, F, N, H], that of the positions by wave
+    waves: factors.Waves
+
+
+@dataclasses.dataclass(frozen=True)
 class Keys:
     """What both streams attend to."""
 
@@ -41,7 +49,7 @@ class Keys:
     method: str = "gather"  # how position scores are aligned, see `Streams`
     # (u, v, s), each [N, H]; (u, v) without segments
     biases: tuple[tf.Tensor, ...] = ()
-    turning: "Turning | None" = None  # "factored"
+    turning: Turning | None = None  # "factored"
 
     def shift(self, scores: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
         """[N, B, Q, R] by table column -> [N, B, Q, K] by key.
@@ -57,14 +65,6 @@ class Keys:
     def attend(self, queries, stream, seed=None, rate=0.0):
         """See `attend`; keys that lie elsewhere have another way."""
         return attend(queries, self, stream, seed, rate)
-
-
-@dataclasses.dataclass(frozen=True)
-class Turning:
-    """What makes rows of `factors.turned`."""
-
-    kernel: tf.Tensor  # [S, F, N, H], that of the positions by wave
-    waves: factors.Waves
 
 
 @dataclasses.dataclass(frozen=True)

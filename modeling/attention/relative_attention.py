@@ -90,10 +90,19 @@ class RelativeAttention(Attention):
 
         Args:
           mixing: [S, F, D], `factors.by_direction`.
+
+        Raises:
+          ValueError: the mixing is of other lengths.
         """
+        _, count, d_model = sizes(mixing)
         waves = factors.fewest_waves(
-            query_len, key_len, sizes(mixing)[2], self.attn_type
+            query_len, key_len, d_model, self.attn_type
         )
+        if count != len(waves.mixing):
+            raise ValueError(
+                f"the mixing of positions must have {len(waves.mixing)} waves "
+                f"for {query_len} queries and {key_len} keys, received {count}"
+            )
         kernel = tf.convert_to_tensor(self.kernels["r"])
         kernel = tf.einsum("sfd,dnh->sfnh", mixing, kernel)
         r = tf.cast(factors.key_factors(key_len, waves), dtype)  # [K, F]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.attention.positions import sinusoids
+from modeling.attention.positions import factors, sinusoids
+from modeling.attention.relative_attention import RelativeAttention
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original
 from tests.modeling.golden import golden_util, txl_golden
@@ -68,3 +69,12 @@ def attention_of(model, block, x, past):
         length, past.shape[1], "uni", config.same_length
     )
     return block.rel_attn(x, keys, Stream(made.content))
+
+
+def test_a_mixing_of_other_lengths_is_refused():
+    layer = RelativeAttention(160, 2, 3)
+    layer.build([None, None, 160])
+    x = tf.ones([1, 4, 160])
+    mixing = factors.by_direction(np.eye(160, dtype=np.float32), 1)
+    with pytest.raises(ValueError, match="must have 128 waves for 4 queries"):
+        layer.keys([x], 4, (mixing,), "factored")
