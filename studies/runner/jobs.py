@@ -373,17 +373,17 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
 
 
 def _refuse_other(home: str, attempt: dict, commands, inputs) -> None:
-    """UserError where an attempt had other commands, or other ones before it.
-
-    An earlier version kept no `inputs`.
-    """
+    """UserError where an attempt had other commands, or others before it."""
+    # An earlier version kept no `inputs`.
     told = attempt.get("commands", commands), attempt.get("inputs", inputs)
+    known = attempt.get("began") == ELSEWHERE
     other = list(map(sorted, told[0])) != list(map(sorted, commands))
     if other or sorted(map(sorted, told[1])) != sorted(map(sorted, inputs)):
         raise UserError(
             f"{home} was made with other options"
-            f"{'' if other else ' of what it reads'}; remove it, or give "
-            "another output folder"
+            f"{'' if other else ' of what it reads'}; remove it"
+            f"{' and leave it out of --known' * known}, or give another "
+            "output folder"
         )
 
 
