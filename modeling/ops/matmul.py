@@ -58,7 +58,8 @@ class Matmul:
         "nsbqh,sfnh->nsbqf").
         """
         kernel = tf.cast(tf.convert_to_tensor(kernel), x.dtype)
-        parts = zip(tf.split(x, kernel.shape[0], 1), kernel, strict=True)
+        kernels = tf.unstack(kernel)
+        parts = zip(tf.split(x, len(kernels), 1), kernels, strict=True)
         products = [tf.einsum("nbqh,fnh->nbqf", *part) for part in parts]
         return tf.split(tf.concat(products, 1), 2, -1)
 
