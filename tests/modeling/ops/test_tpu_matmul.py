@@ -57,7 +57,8 @@ def test_equal_to_einsum(case, dtype):
 
     upstream = normal(3, expected(x).shape, dtype)
     (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))
-    tolerance = 1e-5 if dtype == tf.float32 else 3e-2
+    rounded = 3e-2 if case == "by_head" else 2e-2  # its dx is a sum of halves
+    tolerance = 1e-5 if dtype == tf.float32 else rounded
     assert [t.dtype for t in b] == [dtype, dtype, tf.float32]
     for left, right in zip(a, b, strict=True):
         np.testing.assert_allclose(

@@ -106,8 +106,10 @@ def test_the_form_for_tpu_is_the_same(
         found = tape.gradient(loss, model.trainable_variables)
         found = [tf.convert_to_tensor(g) for g in found if g is not None]
         results.append([output.sequence_output, output.query_output, *found])
+    # Fewer waves make the table to 1e-5; gradients sum that over its columns.
+    atol = 5e-4 if d_model == 144 else 2e-4
     for a, b in zip(*results, strict=True):
-        np.testing.assert_allclose(a, b, atol=5e-4, rtol=1e-4)
+        np.testing.assert_allclose(a, b, atol=atol, rtol=1e-4)
 
 
 def test_ranks_equal_masks_and_positions_equal_mappings():
