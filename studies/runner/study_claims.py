@@ -86,12 +86,21 @@ def interval(differences: Sequence[float]) -> tuple[float, float]:
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Two-sided, of Student's paired test; equal differences leave no doubt."""
+    """Two-sided, of Student's paired test; the sign test's of equal ones.
+
+    Equal differences have no deviation: a metric that counts examples has few
+    values, and two seeds soon agree.
+    """
     from scipy import stats
 
     if np.ptp(differences) == 0:
-        return 0.0 if differences[0] else 1.0
+        return _signs(len(differences)) if differences[0] else 1.0
     return float(stats.ttest_1samp(differences, 0).pvalue)
+
+
+def _signs(pairs: int | np.ndarray) -> float | np.ndarray:
+    """P of the sign test where all differences have one sign."""
+    return 2.0 ** (1 - pairs)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -116,10 +125,11 @@ def pairs_needed(differences: Sequence[float], level: float) -> int | None:
     """
     from scipy import stats
 
-    deviation = np.std(differences, ddof=1)
-    if not deviation:
-        return 2 if differences[0] else None
     pairs = np.arange(2, MOST_PAIRS + 1)
+    if np.ptp(differences) == 0:
+        enough = _signs(pairs) < level
+        return int(pairs[enough][0]) if differences[0] else None
+    deviation = np.std(differences, ddof=1)
     edge = stats.t.ppf(1 - level / 2, pairs - 1)
     shift = abs(np.mean(differences)) / deviation * np.sqrt(pairs)
     # The other side adds less than level / 2 and is no finding.

@@ -47,10 +47,14 @@ def test_interval_and_p_are_those_of_the_tables_of_student():
     )
 
 
-def test_equal_differences_leave_no_doubt():
+def test_equal_differences_have_the_p_of_the_sign_test():
+    # All of n signs by chance, on either side: 2 / 2^n.
+    assert study_claims.p_value((-0.5, -0.5)) == 0.5
+    assert study_claims.p_value((-0.5, -0.5, -0.5)) == 0.25
+    assert study_claims.p_value((0.5,) * 6) == 1 / 32 < study_claims.LEVEL
     assert study_claims.p_value((0.0, 0.0, 0.0)) == 1.0
-    assert study_claims.p_value((-0.5, -0.5, -0.5)) == 0.0
-    assert study_claims.pairs_needed((0.5, 0.5), 0.05) == 2
+    assert study_claims.pairs_needed((0.5, 0.5), 0.05) == 6
+    assert study_claims.pairs_needed((0.5, 0.5), 0.01) == 8
     assert study_claims.pairs_needed((0.0, 0.0), 0.05) is None
 
 
