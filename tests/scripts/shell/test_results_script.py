@@ -109,7 +109,10 @@ def results(folders):
         env=os.environ
         | {name: str(path) for name, path in where.items()}
         | {"PYTHON": commands.python(), "PRETRAIN_FLAGS": more, "WORKERS": "1"}
-        | {"TASK_TEXTS": "trec"}
+        | {"TASK_TEXTS": "trec", "CONTINUED_TEXTS": "trec"}
+        | {
+            "CONTINUED_FLAGS": "--train_steps=2 --decay_steps=1 --warmup_steps=1"
+        }
         | text,
         capture_output=True,
         text=True,
@@ -132,8 +135,17 @@ def test_text_to_table_and_again(folders):
     assert (config["n_layer"], config["init_std"]) == (1, 0.04)
     built = json.loads((out / "records" / "manifest.json").read_text())
     assert built["sources"]["more"]["weight"] == 2
+    assert built["counts"]["documents"] > 40
+    continued = json.loads(
+        (out / "continued_records/manifest.json").read_text()
+    )
+    assert continued["counts"]["documents"] == 40  # TREC's alone
+    (job,) = (out / "table").rglob("pretrained-0/attempt.json")
+    (words,) = json.loads(job.read_text())["commands"]
+    assert f"--init_checkpoint={out / 'continued'}" in words
     first = (out / "table" / "table.md").read_text()
     weights = sorted((out / "pretrain").glob("*.index"))
+    weights += sorted((out / "continued").glob("*.index"))
     times = [path.stat().st_mtime_ns for path in weights]
     assert weights
     assert "4 jobs, 4 done" in results(folders)
