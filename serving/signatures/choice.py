@@ -25,6 +25,7 @@ EXAMPLE = {
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
     """`data.finetuning.race.examples.question_with_option` of two [N] tensors."""
+    question = tf.strings.regex_replace(question, "_+", "_")
     parts = tf.strings.split(question, "_")  # [N, (parts)]
     # "" splits into no part at all.
     parts = tf.cond(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
 
 from common import checks, encodings
@@ -153,11 +154,12 @@ def _empty_texts(question: str, options: list[str]) -> str:
 def question_with_option(question: str, option: str) -> str:
     """A cloze question takes the option at `_`; others are followed by it.
 
-    >>> question_with_option("He went to the _ today.", "island")
+    >>> question_with_option("He went to the ___ today.", "island")
     'He went to the island today.'
     """
-    if "_" in question:
-        return question.replace("_", option)
+    gaps = re.split("_+", question)  # RACE draws one `_` a gap, others a line
+    if len(gaps) > 1:
+        return option.join(gaps)
     return " ".join([question, option])
 
 

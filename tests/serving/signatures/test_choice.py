@@ -37,6 +37,7 @@ def test_question_with_option_equals_the_offline_one():
         ("_ and _", "x"),
         ("", "alone"),
         ("__", "y"),
+        ("By ____, not __.", "\\1"),
     ]
     for batch in (cases, cases[:2], cases[:1]):
         got = question_with_option(*map(tf.constant, zip(*batch, strict=True)))

@@ -63,6 +63,7 @@ def test_middle_comes_first_and_files_by_name(tmp_path):
 def test_a_blank_takes_the_option():
     assert question_with_option("_ and _", "x") == "x and x"
     assert question_with_option("Who?", "He") == "Who? He"
+    assert question_with_option("By ____, not __.", "x") == "By x, not x."
 
 
 @pytest.mark.parametrize(
