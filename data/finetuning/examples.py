@@ -6,6 +6,8 @@ with `--skip_bad_rows` such rows are left out, counted and reported.
 
 import dataclasses
 import math
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from common.errors import UserError
 
 # Problems of one file that are printed before only counting goes on.
 SHOWN_PROBLEMS = 10
+SHOWN_LABELS = 20  # of a training file
 _LARGEST = float(np.finfo(np.float32).max)  # a model computes in float32
 
 
@@ -157,6 +160,42 @@ def collect(
             continue
         examples.append(TextExample(guid, tuple(texts), label, where))
     return examples
+
+
+def describe_labels(names: Sequence[str], found: Iterable[str]) -> str:
+    """The classes and how often each is found, for the log.
+
+    Classes that look alike are noted: they may be one that is written in two
+    ways, as by programs that make numbers or Unicode's forms of their own.
+
+    >>> describe_labels(["neg", "pos"], ["pos", "neg", "pos"])
+    "labels (2): 'neg' 1, 'pos' 2"
+    """
+    counts = Counter(found)
+    shown = [f"{name!r} {counts[name]:,}" for name in names[:SHOWN_LABELS]]
+    if len(names) > len(shown):
+        shown.append(f"and {len(names) - len(shown):,} more")
+    line = f"labels ({len(names):,}): {', '.join(shown)}"
+    looks: dict[str, str] = {}
+    for name in names:
+        other = looks.setdefault(_look(name), name)
+        if other != name:
+            line += (
+                f"\nnote: the labels {other!a} and {name!a} look alike; if "
+                "they are one, write it in one way"
+            )
+            break
+    return line
+
+
+def _look(name: str) -> str:
+    """What a reader sees of a label: no case, no joiners, a number's value."""
+    text = unicodedata.normalize("NFKC", name).casefold()
+    text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    try:
+        return str(checks.as_number(text))
+    except ValueError:
+        return " ".join(text.split())
 
 
 def write_tsv(path: str, rows: Sequence[Sequence[str]]) -> str:

@@ -1,6 +1,7 @@
 """Classification and regression: a label or a number per row of texts."""
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Sequence
 
@@ -88,8 +89,18 @@ class ClassifierTask(Task):
             if use == TRAIN:
                 examples = self.training_part(examples)
             self._loaded[key] = self.with_features(name, examples, bad)
+            if use == TRAIN:
+                self._say_labels(examples)
         split = self._loaded[key]
         return self._judged(split) if use == EVAL else split
+
+    def _say_labels(self, examples: Sequence[TextExample]) -> None:
+        """Says what the classes are: a wrong cell of a table makes one."""
+        if self.set.head != "regression":
+            parts = (e.label for e in examples)
+            found = (p if isinstance(p, tuple) else (p,) for p in parts)
+            flat = itertools.chain.from_iterable(found)
+            print(task_examples.describe_labels(self.set.labels, flat))
 
     def _judged(self, split: Split) -> Split:
         """The labelled split; settles whether it finds the threshold."""

@@ -9,6 +9,7 @@ from common import files
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.process import workers
+from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
 from data.finetuning.features import cache as finetune_cache
@@ -132,7 +133,29 @@ class TaggingTask(Task):
             f"{windows.table.num_rows} windows"
         )
         self.say_read(what, windows.table, hit, bad)
+        if name == TRAIN:
+            self._say_labels(examples)
         return Split(name, examples, windows.table, windows)
+
+    def _say_labels(self, examples: Sequence[TaggedText]) -> None:
+        """Says what the tags are, and which one changes how they are counted."""
+        found = [tag for e in examples for tag in e.tags or ()]
+        names = self.labels
+        if not examples[0].words:
+            names = tuple(sorted(set(found)))
+        print(task_examples.describe_labels(names, found))
+        marks = list(map(tagging_metrics.names_chunks, ([n] for n in names)))
+        others = [
+            name
+            for name, names_chunk in zip(names, marks, strict=True)
+            if not names_chunk and name != OUTSIDE
+        ]
+        if examples[0].words and others and any(marks):
+            print(
+                f"note: {names[marks.index(True)]!r} names a chunk, "
+                f"{others[0]!r} does not: scores are of single tags, not of "
+                "chunks; correct the tag if it is an error"
+            )
 
     def _check_spans(self, path: str) -> None:
         """Raises UserError where the model's tags cannot tell spans."""

@@ -7,7 +7,13 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning import examples as task_examples
-from data.finetuning.examples import SHOWN_PROBLEMS, BadRows, some_of
+from data.finetuning.examples import (
+    SHOWN_LABELS,
+    SHOWN_PROBLEMS,
+    BadRows,
+    describe_labels,
+    some_of,
+)
 from data.finetuning.options import (
     FeatureOptions,
     RaceDataOptions,
@@ -31,6 +37,30 @@ def test_the_first_bad_row_ends_or_all_are_counted():
     assert title == f"skipped {bad.count} bad rows:"
     assert lines[0] == "f:0: empty" and lines[-1] == "... and 2 more"
     assert len(lines) == SHOWN_PROBLEMS + 1
+
+
+def test_labels_are_counted_in_their_order():
+    line = describe_labels(("no", "yes", "maybe"), ["yes", "no", "yes"])
+    assert line == "labels (3): 'no' 1, 'yes' 2, 'maybe' 0"
+    names = tuple(f"label of {i}" for i in range(SHOWN_LABELS + 2))
+    line = describe_labels(names, names)
+    assert f"{names[SHOWN_LABELS - 1]!r} 1, and 2 more" in line
+    assert names[SHOWN_LABELS] not in line and "note" not in line
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("1", "1.0"),
+        ("B-per", "B-PER"),
+        ("gr\u00f6\u00dfe", "gro\u0308\u00dfe"),
+        ("no", "no\u200b"),
+        ("not so", "not\u00a0so"),
+    ],
+)
+def test_labels_that_look_alike_are_noted(one, other):
+    _, note = describe_labels(("x", one, other), ()).split("\n")
+    assert note.startswith(f"note: the labels {one!a} and {other!a} look alike")
 
 
 def test_what_is_said_of_a_file_is_said_once_and_first():

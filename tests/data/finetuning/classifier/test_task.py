@@ -84,7 +84,9 @@ def test_a_label_that_holds_the_separator_is_told():
         "title\ttext\tquestion\tLABEL\ttags\nx\triver\tred\tno\ty\n",
     ],
 )
-def test_dev_is_read_by_the_columns_of_training(tmp_path, spiece_model, dev):
+def test_dev_is_read_by_the_columns_of_training(
+    tmp_path, spiece_model, dev, capsys
+):
     train = "text\tquestion\tlabel\ngreen\tred\tyes\nriver\tred\tno\n"
     (tmp_path / "train.tsv").write_text(train)
     (tmp_path / "dev.tsv").write_text(dev)
@@ -95,6 +97,10 @@ def test_dev_is_read_by_the_columns_of_training(tmp_path, spiece_model, dev):
     )
     for split in (job.evals["dev"], job.predicts["dev"]):
         assert [e.texts for e in split.examples] == [("river", "red")]
+    said = capsys.readouterr().out
+    assert (
+        said.count("labels (") == said.count("labels (2): 'no' 1, 'yes' 1") > 0
+    )
     assert job.spec().data_options["text_columns"] == ["text", "question"]
     (tmp_path / "dev.tsv").write_text("text\tlabel\nred\tno\n")
     with pytest.raises(UserError, match=r"dev.tsv:1: wanted \['question'\]"):

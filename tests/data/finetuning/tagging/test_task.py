@@ -93,6 +93,22 @@ def test_one_tag_is_none_to_learn(spiece, tmp_path):
         job(spiece, tmp_path, train_file=str(path)).load()
 
 
+def test_tags_are_counted_and_one_among_chunks_is_noted(
+    spiece, tmp_path, capsys
+):
+    path = tmp_path / "train.conll"
+    path.write_text("the O\ntower B-X\nof 0\n")
+    job(spiece, tmp_path, train_file=str(path)).load()
+    said = capsys.readouterr().out
+    assert "labels (3): 'O' 1, '0' 1, 'B-X' 1\n" in said
+    assert "note: 'B-X' names a chunk, '0' does not: scores are of" in said
+    path = tmp_path / "train.jsonl"
+    path.write_text(SPANS + "\n")
+    job(spiece, tmp_path, train_file=str(path)).load()
+    said = capsys.readouterr().out
+    assert "labels (1): 'X' 1\n" in said and "note" not in said
+
+
 @pytest.mark.parametrize("labels", [("X", "Y"), ("O", "X"), ("B-X", "I-X")])
 def test_spans_need_tags_that_tell_them(spiece, tmp_path, labels):
     """In training, and where a model of other tags is evaluated."""
