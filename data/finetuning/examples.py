@@ -6,6 +6,7 @@ with `--skip_bad_rows` such rows are left out, counted and reported.
 
 import dataclasses
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,8 @@ from common.errors import UserError
 # Problems of one file that are printed before only counting goes on.
 SHOWN_PROBLEMS = 10
 SHOWN_LABELS = 20  # of a training file
+# Names as Python's and JSON's lists write them: pandas does so in a cell.
+_LIST = re.compile(r"""\[(\s*|\s*['"].*['"]\s*|.*,.*)\]""", re.DOTALL)
 _LARGEST = float(np.finfo(np.float32).max)  # a model computes in float32
 
 
@@ -108,13 +111,21 @@ def parse_label(
     multi-label field is a sequence of names, or has the separator between
     them; "" has no label.
     """
-    parts = text.split(separator) if isinstance(text, str) else text
-    text = text.strip() if isinstance(text, str) else separator.join(text)
+    is_cell = isinstance(text, str)
+    parts = text.split(separator) if is_cell else text
+    text = text.strip() if is_cell else separator.join(text)
     if kind == "regression":
         value = parse_score(text)
         return (None, value) if isinstance(value, str) else (value, None)
     if kind == "multi_label":
         names = tuple(n.strip() for n in parts if n.strip())
+        listed = is_cell and _LIST.fullmatch(text)
+        if listed and not {*names} <= {*(known or ())}:
+            return None, (
+                f"wanted names with {separator!r} between them, found the list "
+                f"{text[:60]!r}: write them so, or give JSON lines, where a "
+                "label may be a list"
+            )
         if len(set(names)) != len(names):
             return None, f"a label is given twice in {text[:60]!r}"
     else:

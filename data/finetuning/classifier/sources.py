@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, collect
@@ -87,13 +87,7 @@ def _jsonl_rows(path, options, bad, need_label):
         if options.allow_empty_text:
             texts = ["" if t is None else t for t in texts]
         if not all(isinstance(t, str) for t in texts):
-            problem = f"wanted strings under {list(columns.texts)}"
-            if None in texts:
-                problem += (
-                    f", found none under {columns.texts[texts.index(None)]!r} "
-                    "(--allow_empty_text takes none as empty)"
-                )
-            bad.report(where, problem)
+            bad.report(where, _no_string(columns.texts, texts))
             continue
         label = None  # a prediction looks at none
         if columns.label and need_label:
@@ -113,6 +107,20 @@ def _jsonl_rows(path, options, bad, need_label):
             continue
         key = value.get(columns.key) if columns.key else None
         yield where, texts, label, "" if key is None else str(key)
+
+
+def _no_string(names: Sequence[str], texts: Sequence[object]) -> str:
+    """What is wrong with the first of these texts that is none."""
+    name, text = next(
+        (name, text)
+        for name, text in zip(names, texts, strict=True)
+        if not isinstance(text, str)
+    )
+    problem = f"wanted strings under {list(names)}, found "
+    if text is None:
+        problem += f"none under {name!r} "
+        return problem + "(--allow_empty_text takes none as empty)"
+    return problem + f"{text!r:.60} under {name!r}"
 
 
 def _agreed(column: str, label):

@@ -26,6 +26,11 @@ COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 MAX_LINE_BYTES = 16 << 20
 MAX_VALUE_BYTES = 1 << 29  # of a file that is one value, unpacked
 _BLOCK = 1 << 20
+# What many programs write by default is no JSON lines, but one JSON array.
+_SPREAD = (
+    "; a line holds one object: jq -c .[] IN > OUT, or in pandas "
+    "to_json(orient='records', lines=True)"
+)
 _TOGETHER = 1 << 16  # lines of one value that are kept as one text
 
 
@@ -302,12 +307,13 @@ def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
         try:
             value = parse_json(line)
         except (ValueError, RecursionError) as e:
-            bad.report(where, f"no valid JSON ({e})")
+            hint = _SPREAD if line.strip() in ("[", "[{", "{") else ""
+            bad.report(where, f"no valid JSON ({e}){hint}")
             continue
         if not isinstance(value, dict):
-            bad.report(
-                where, f"wanted a JSON object, found {type(value).__name__}"
-            )
+            found = type(value).__name__
+            hint = _SPREAD if found == "list" else ""
+            bad.report(where, f"wanted a JSON object, found {found}{hint}")
             continue
         if problem := half_pair(line, value):
             bad.report(where, problem)

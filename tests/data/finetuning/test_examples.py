@@ -90,6 +90,10 @@ def test_what_is_said_of_a_file_is_said_once_and_first():
         ("", "multi_label", (), None),
         ("a|a", "multi_label", None, "a label is given twice in 'a|a'"),
         ("a|c", "multi_label", None, "unknown label 'c'"),
+        ("['a', 'b']", "multi_label", None, "found the list \"['a', 'b']\""),
+        ('["a"]', "multi_label", None, "wanted names with '|' between them"),
+        ("[]", "multi_label", None, "found the list '[]'"),
+        ("[a]", "multi_label", None, "unknown label '[a]'"),
     ],
 )
 def test_labels_of_every_kind(text, kind, label, problem):
@@ -109,6 +113,7 @@ def test_a_label_is_one_line(kind):
     # Of a model that was trained with it.
     assert parse("a\nb", kind, {"a\nb": 0})[1] is None
     assert parse(" a b\n", kind)[1] is None
+    assert parse("[a, b]", kind, {"[a, b]": 0})[1] is None
 
 
 def test_rows_without_an_id_have_their_number_in_the_file():

@@ -77,6 +77,15 @@ def test_jsonl_lists_of_labels(tmp_path):
     assert [e.label for e in examples] == [("p", "2"), ()]
 
 
+@pytest.mark.parametrize("text", [5, {"0": "a"}])
+def test_what_is_no_text_is_named(tmp_path, text):
+    row = json.dumps({"text_a": "b", "text_b": text, "label": "x"})
+    path = write(tmp_path / "a.jsonl", row)
+    with pytest.raises(UserError) as found:
+        table(path)
+    assert f"found {text!r} under 'text_b'" in str(found.value)
+
+
 @pytest.mark.parametrize("row", [{"text": "c"}, {"text": "c", "labels": None}])
 def test_no_list_is_not_an_empty_one(tmp_path, row):
     rows = [{"text": "a", "labels": ["p"]}, row, {"text": "b", "labels": []}]

@@ -265,6 +265,19 @@ def test_a_number_of_thousands_of_digits_is_named(tmp_path):
         table_files.read_json(str(path))
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("value", [[{"text": "a"}, {"text": "b"}], {"a": 1}])
+def test_json_that_is_no_lines_names_the_way_out(tmp_path, value, indent):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(value, indent=indent))
+    bad = BadRows(skip=True)
+    rows = list(table_files.read_jsonl(str(path), bad))
+    if (value, indent) == ({"a": 1}, None):
+        assert rows == [(f"{path}:1", value)] and not bad.count
+        return
+    assert "a.json:1: " in bad.shown[0] and bad.shown[0].endswith("lines=True)")
+
+
 def test_half_a_surrogate_pair_is_no_text(tmp_path):
     """Two halves are one character; the others are named with their field."""
     rows = [
