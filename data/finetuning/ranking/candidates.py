@@ -32,7 +32,7 @@ class Bm25:
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         self._tokenizer = tool.tokenization.Tokenizer(
             splitter=split,
-            stopwords=list(read_stop_words(stop_words)) or None,
+            stopwords=list(map(_one_form, read_stop_words(stop_words))) or None,
         )
         self._names: list[str] = []
         scored = [
@@ -121,13 +121,21 @@ _RUN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}][{_MARKS}]*)+")
 _FIRST = re.compile(rf"[{_UNSPACED}]")
 
 
+def _one_form(text: str) -> str:
+    """The text without case and in one of Unicode's forms.
+
+    An accent may be a character of its own, and a letter of full width.
+    """
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def split(text: str) -> list[str]:
     """Words of at least two letters; pairs where no spaces are written.
 
     A run of one such character is a word.
     """
     words = []
-    for run in _RUN.findall(text):
+    for run in _RUN.findall(_one_form(text)):
         if not _FIRST.match(run):
             if len(run) > 1:
                 words.append(run)

@@ -101,6 +101,14 @@ def test_words_of_scripts_with_and_without_spaces(tmp_path):
         "好",
     ]
     assert candidates.split("مَرحبا हिन्दी") == ["مَرحبا", "हिन्दी"]
+    for one, other in (
+        ("caf\u00e9", "CAFE\u0301"),
+        ("\u30c7\u30d5", "\u30c6\u3099\u30d5"),
+        ("\u30cf\u30f3", "\uff8a\uff9d"),
+        ("abc 24", "\uff21\uff22\uff23\u3000\uff12\uff14"),
+        ("stra\u00dfe", "STRASSE"),
+    ):
+        assert candidates.split(one) == candidates.split(other) != []
     path = put(tmp_path, "stop", "The\n\nof\n")
     assert candidates.read_stop_words(path) == ("the", "of")
     assert candidates.read_stop_words("") == ()
