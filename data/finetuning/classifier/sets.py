@@ -8,6 +8,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 
@@ -334,9 +335,9 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
             f"({bad.shown[0] if bad.shown else 'all are empty'}); check "
             "--label_column"
         )
-    numeric = all(re.fullmatch(r"-?\d+", n) for n in names)
+    numeric = all(re.fullmatch(r"-?\d+(\.\d+)?", n) for n in names)
     return tuple(
-        sorted(names, key=(lambda n: (int(n), n)) if numeric else None)
+        sorted(names, key=(lambda n: (Decimal(n), n)) if numeric else None)
     )
 
 

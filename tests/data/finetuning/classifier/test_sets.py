@@ -76,6 +76,9 @@ def test_errors_in_per_cent_where_the_paper_has_them():
 
 
 def test_labels_of_a_table_are_sorted_as_numbers_where_they_are(tmp_path):
+    rows = "text\tlabel\n" + "".join(f"a\t{n}\n" for n in (10.0, 2.5, -1.0))
+    (tmp_path / "train.tsv").write_text(rows)
+    assert build("tsv", tmp_path).labels == ("-1.0", "2.5", "10.0")
     rows = "text\tlabel\n" + "".join(f"a\t{n}\n" for n in (10, 2, 1, 2))
     (tmp_path / "train.tsv").write_text(rows)
     task = build("tsv", tmp_path)
