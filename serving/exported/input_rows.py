@@ -205,7 +205,8 @@ class _Reader:
             return self.options.has_header
         columns = self._text_names(names)
         if columns is None:
-            table_columns.refuse_names(where, names, self.texts or self.names)
+            wanted = self.texts or self.names
+            table_columns.refuse_names(where, names, wanted, self.columns)
             return False
         return not table_columns.are_numbers(columns, names)
 
@@ -225,13 +226,14 @@ class _Reader:
     def _by_name(self, where: str, names: list[str]) -> Layout:
         """Columns by the header's names, as numbers."""
         texts = self._text_names(names)
-        if texts is None or len(set(names)) != len(names):
+        label, key = self._others(where, names, texts) if texts else ("", "")
+        taken = [n for n in (*(texts or ()), label, key) if n]
+        if texts is None or any(names.count(n) > 1 for n in taken):
             raise UserError(
                 f"{where}: wanted the columns "
-                f"{', '.join(self.texts or self.names)} once each, found "
-                f"{names[:20]}; name the texts with --text_columns"
+                f"{', '.join(taken or self.texts or self.names)} once each, "
+                f"found {names[:20]}; name the texts with --text_columns"
             )
-        label, key = self._others(where, names, texts)
         self._took(names, texts, label, key)
         at = names.index
         return Layout(

@@ -26,19 +26,30 @@ LABEL_NAMES = ("label", "labels", "score", "gold_label", "class")
 KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
 
 
-def refuse_names(where: str, fields: list[str], wanted: Sequence[str]) -> None:
+def refuse_names(
+    where: str,
+    fields: list[str],
+    wanted: Sequence[str],
+    trained: Sequence[str] = (),
+) -> None:
     """UserError: a first row is a header, which would be answered as a row.
 
-    All its fields are names of columns, a text's among them, and it does not
-    name the texts that are wanted.
+    All its fields are names of columns (also those of the training), a text's
+    among them, and it does not name the texts that are wanted. One field may
+    hold all names, with another sign between them.
     """
-    lower = [field.strip().lower() for field in fields]
+    sign = _other_sign(fields)
+    names = fields[0].split(sign) if sign else fields
+    lower = [name.strip().lower() for name in names]
+    known = {name.lower() for name in (*wanted, *trained)}
     texts = [name for name in lower if TEXT_NAME.fullmatch(name)]
-    if texts and not {*lower} - {*texts, *LABEL_NAMES, *KEY_NAMES}:
+    texts += [name.lower() for name in wanted if name.lower() in lower]
+    if texts and not {*lower} - {*texts, *known, *LABEL_NAMES, *KEY_NAMES}:
+        advice = _advice(fields) if sign else "give --text_columns"
         raise UserError(
             f"{where}: the first row {fields[:20]} names columns, but not the "
-            f"texts {', '.join(wanted)}: give --text_columns, or "
-            "--nohas_header where it is a row"
+            f"texts {', '.join(wanted)}: {advice}, or --nohas_header where it "
+            "is a row"
         )
 
 
@@ -142,13 +153,18 @@ def choose(
 
 def _advice(names: list[str]) -> str:
     """What to do where the wanted columns are not among the names."""
-    sign = next((s for s in ";\t," if len(names) == 1 and s in names[0]), "")
-    if sign:  # as spreadsheets of many countries write
+    if sign := _other_sign(names):  # as spreadsheets of many countries write
         return (
             f"{sign!r} seems to separate them: write the table with commas "
             "(.csv) or tabs (.tsv)"
         )
     return "name them with --text_columns and --label_column"
+
+
+def _other_sign(fields: Sequence[str]) -> str:
+    """What seems to separate columns that were read as one, or ""."""
+    one = fields[0] if len(fields) == 1 else ""
+    return next((sign for sign in ";\t," if sign in one), "")
 
 
 def _label(

@@ -134,6 +134,31 @@ def test_columns_of_training(tmp_path):
         rows(tmp_path / "in.csv", trained, key_column="nr")
 
 
+def test_columns_without_a_name_may_be_several(tmp_path):
+    """Spreadsheets write them behind the last one, and training reads them."""
+    columns = ["text", "label", "", ""]
+    fake = model(columns=columns, text_columns=["text"], label_column="label")
+    path = tmp_path / "in.csv"
+    path.write_text("text,label,,\na b,pos,,\n")
+    (found,) = rows(path, fake)
+    assert (found.inputs, found.known["true_label"]) == ({"text": "a b"}, "pos")
+    for header in ("text,label,text,", "text,label,label,", "id,text,id,label"):
+        path.write_text(f"{header}\na,b,c,d\n")
+        with pytest.raises(UserError, match="once each, found"):
+            rows(path, fake, text_columns=("text",))
+
+
+def test_a_header_with_another_sign_is_no_text(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("text;label\na b;pos\n")
+    with pytest.raises(UserError, match="in.csv:1: .*';' seems to separate"):
+        rows(path)
+    assert [r.inputs["text"] for r in rows(path, has_header=False)] == [
+        "text;label",
+        "a b;pos",
+    ]
+
+
 def test_files_without_a_header(tmp_path):
     path = tmp_path / "in.tsv"
     path.write_text("eins\nzwei\n")

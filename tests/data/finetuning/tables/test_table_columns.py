@@ -232,6 +232,11 @@ def test_tagged_tokens_are_no_texts(tmp_path):
         (["id", "sentence_2", "gold_label"], True),
         (["id", "label"], False),
         (["text", "other"], False),
+        (["text", "kind"], True),
+        (["Label;QUESTION"], True),
+        (["id\ttext\tkind"], True),
+        (["text, or no text"], False),
+        (["kind;label"], False),
         ([""], False),
         ([], False),
     ],
@@ -239,7 +244,11 @@ def test_tagged_tokens_are_no_texts(tmp_path):
 def test_rows_of_names(fields, names):
     wanted = ("question", "sentence")
     if not names:
-        table_columns.refuse_names("a.csv:1", fields, wanted)
+        table_columns.refuse_names("a.csv:1", fields, wanted, ["kind"])
         return
-    with pytest.raises(UserError, match="a.csv:1: .* texts question, sentence"):
-        table_columns.refuse_names("a.csv:1", fields, wanted)
+    with pytest.raises(
+        UserError, match="a.csv:1: .* texts question, sentence"
+    ) as found:
+        table_columns.refuse_names("a.csv:1", fields, wanted, ["kind"])
+    one_field = ";" in fields[0] or "\t" in fields[0]
+    assert ("seems to separate them" in str(found.value)) == one_field
