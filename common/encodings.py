@@ -9,6 +9,8 @@ from common.errors import UserError
 
 BOM = b"\xef\xbb\xbf"  # of UTF-8
 
+_TABLES = (".csv", ".tsv", ".jsonl", ".json")  # their lines are no texts
+
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
@@ -116,6 +118,20 @@ def read_lines(path: str, flag: str) -> list[str]:
     """Lines of such a file, blank ones too; see `read`."""
     texts = read(path, flag).split("\n")
     return texts[:-1] if not texts[-1] else texts
+
+
+def read_texts(path: str, flag: str) -> list[str]:
+    """The texts of a file that holds one per line; see `read_lines`.
+
+    Raises UserError: its name is a table's, too, whose header, quotes and
+    labels would be texts.
+    """
+    if path.lower().endswith(_TABLES):
+        raise UserError(
+            f"--{flag}={path}: wanted one text per line, found a table or JSON "
+            "by its name; write the texts alone into a .txt file"
+        )
+    return read_lines(path, flag)
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

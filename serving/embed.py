@@ -174,7 +174,7 @@ def _texts(options) -> list[str]:
             for i, t in enumerate(options.text)
         ]
     path = options.input_file
-    lines = encodings.read_lines(path, "input_file")
+    lines = encodings.read_texts(path, "input_file")
     texts = [
         limits.check_text(text, f"{path}:{number}", options.max_chars)
         for number, text in enumerate(lines, start=1)

@@ -16,7 +16,7 @@ def read_lines(path: str) -> list[str]:
     Raises UserError: it cannot be read, is no UTF-8 text in lines, or all of it
     is blank.
     """
-    lines = encodings.read_lines(path, "input_file")
+    lines = encodings.read_texts(path, "input_file")
     if not any(line.strip() for line in lines):
         raise UserError(f"--input_file={path} holds no line to score")
     return lines

@@ -27,6 +27,18 @@ def test_lines_are_without_mark_and_ends(data, lines, tmp_path):
     assert encodings.read_lines(str(path), "text") == lines
 
 
+@pytest.mark.parametrize("name", ["a.csv", "A.TSV", "a.jsonl", "a.json"])
+def test_lines_of_a_table_are_no_texts(tmp_path, name):
+    """A header and labels had vectors of their own."""
+    path = tmp_path / name
+    path.write_text("text,label\n")
+    with pytest.raises(UserError, match="--f=.*: wanted one text per line"):
+        encodings.read_texts(str(path), "f")
+    path = tmp_path / "a.txt"
+    path.write_text("text,label\n\nb")
+    assert encodings.read_texts(str(path), "f") == ["text,label", "", "b"]
+
+
 def test_a_file_that_a_flag_names_and_nobody_can_read(tmp_path):
     for path, why in ((tmp_path, "Is a dir"), (tmp_path / "x", "No such file")):
         with pytest.raises(UserError) as caught:

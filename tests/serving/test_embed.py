@@ -216,7 +216,7 @@ def test_lines_of_a_file_are_texts(run, tmp_path, capsys):
 def test_an_input_is_not_replaced_and_a_layer_is_one_that_there_is(
     run, tmp_path
 ):
-    source, other = tmp_path / "a.csv", tmp_path / "b.csv"
+    source, other = tmp_path / "a.txt", tmp_path / "b.csv"
     source.write_text("a\n")
     other.symlink_to(source)
     with pytest.raises(UserError, match="would replace the input"):
