@@ -13,6 +13,10 @@ from data.finetuning.examples import BadRows
 from data.finetuning.squad import answer_places
 from data.finetuning.tables import table_files as task_readers
 
+_LACKS_ANSWER = (
+    "an answerable question needs an answer, another one 'is_impossible': true"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class SquadQuestion:
@@ -79,7 +83,7 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
     questions: list[SquadQuestion] = []
     seen: set[str] = set()
     unusable: dict[str, list[str]] = {}
-    version_2 = False
+    version_2, without = False, []  # places of questions that lack an answer
     for where, context, qas in _paragraphs(path, value["data"], bad):
         paragraphs.append(context)
         for number, qa in enumerate(qas):
@@ -96,10 +100,15 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
             seen.add(question.question_id)
             version_2 |= "is_impossible" in qa
             questions.append(question)
+            if question.answerable and not question.answers:
+                without.append(f"{at}: {question.question_id!r}")
     if not questions:
         raise UserError(f"{path}: holds no usable question")
     unusable = {q: golds for q, golds in unusable.items() if q not in seen}
-    return SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+    file = SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+    for at in without if file.labelled else ():
+        bad.note(at, f"any answer to it counts as wrong: {_LACKS_ANSWER}")
+    return file
 
 
 # Ending of a file, before .gz or .xz -> (path, training, bad rows) -> the file.
@@ -245,6 +254,6 @@ def _sound_answer(answer: object) -> bool:
 
 def _training_problem(answers: list, context: str) -> str | None:
     if not answers:
-        return "an answerable training question needs an answer"
+        return _LACKS_ANSWER
     first = answers[0]
     return answer_places.problem(context, first["text"], first["answer_start"])

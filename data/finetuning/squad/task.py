@@ -132,8 +132,8 @@ class SquadTask(Task):
             line += f" ({outside} without the answer)"
         print(line + (", from the cache" if windowed.from_cache else ""))
         self.say_unknown(f"squad {path}", table)
-        if bad.count:
-            print(bad.summary())
+        if summary := bad.summary():
+            print(summary)
         finds = not training and file.version_2
         finds = finds and self.finds_threshold_on(self.data.predict_file)
         return Split(name, file, table, windowed, finds)

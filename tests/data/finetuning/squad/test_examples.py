@@ -106,6 +106,20 @@ def test_bad_questions_name_their_place(tmp_path, change, problem):
     assert bad.count == 1
 
 
+def test_a_question_without_an_answer_is_noted_among_others(tmp_path):
+    """Other formats have no `is_impossible`: such questions stay wrong."""
+    bare = {"id": "r", "question": "c?", "answers": []}
+    bad = BadRows()
+    path = write(tmp_path, [GOOD, bare])
+    file = squad_examples.read_squad(path, False, bad)
+    assert not file.version_2 and len(file.questions) == 2
+    assert "q.json: article 0 paragraph 0 question 1: 'r': any" in bad.noted[0]
+    assert len(bad.noted) == 1 and "'is_impossible': true" in bad.summary()
+    bad = BadRows()  # a test set
+    squad_examples.read_squad(write(tmp_path, [bare]), False, bad)
+    assert not bad.noted
+
+
 def test_a_paragraph_with_half_a_surrogate_pair_is_left_out(tmp_path):
     path = write(tmp_path, [GOOD], "A b c d. \ud83d")
     with pytest.raises(UserError, match=r"article 0 paragraph 0: \\ud83d is"):
