@@ -27,6 +27,7 @@ from data.corpus.options import JSON_ENDINGS
 LONGEST_DOCUMENT = 4  # blocks
 LONGEST_LINE = 1 << 29  # bytes; a packed file may unpack to any length
 _GZIP = ".gz"
+_TABLES = (".csv", ".tsv")
 
 
 class CorpusError(UserError):
@@ -86,9 +87,11 @@ def is_gzip(path: str) -> bool:
 
 
 def check_packing(path: str) -> None:
-    """Raises CorpusError: a name says that the file is packed by no gzip.
+    """Raises CorpusError: a name says that the lines are no text.
 
-    Its bytes would pass for text where any bytes do (`--unit=byte`).
+    The file is packed by another program than gzip: its bytes would pass for
+    text where any bytes do (`--unit=byte`). Or it is a table: its header,
+    quotes and labels would be sentences.
     """
     name = path.lower()
     ending = next((e for e in checks.PACKED if name.endswith(e)), _GZIP)
@@ -96,6 +99,12 @@ def check_packing(path: str) -> None:
         raise CorpusError(
             f"{path}: wanted plain text or .gz, found {ending}; unpack the file, "
             "or pack it with gzip"
+        )
+    if name.removesuffix(_GZIP).endswith(_TABLES):
+        raise CorpusError(
+            f"{path}: wanted lines of text or JSON lines, found a table by its "
+            "name; write its texts as JSON lines (.jsonl), or name a file of "
+            "sentences .txt"
         )
 
 

@@ -131,6 +131,17 @@ def test_a_document_longer_than_four_blocks_is_cut_at_a_line(tmp_path, name):
     assert "\n".join(found) + "\n" == "".join(lines)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "A.TSV", "a.csv.gz"])
+def test_a_table_is_no_text(tmp_path, name):
+    """Its header, quotes and labels were sentences."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b'text,label\n"A, b",x\n'))
+    with pytest.raises(corpus.CorpusError, match=f"{name}: .* found a table"):
+        corpus_plan.plan_blocks(str(path), 100)
+    with pytest.raises(corpus.CorpusError, match=f"{name}: .* found a table"):
+        corpus.open_text(str(path))
+
+
 def test_a_packed_file_may_have_its_ending_in_capitals(tmp_path):
     """With --unit=byte its packed bytes were text."""
     path = tmp_path / "A.TXT.GZ"
