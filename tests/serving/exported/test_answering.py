@@ -192,7 +192,8 @@ def test_bad_rows_are_answered_in_place(tmp_path):
     answering.predict_file(FakeModel(), chosen)
     (found,) = answers(tmp_path, "o.jsonl")
     # The flag is given: nobody is told to give it.
-    assert found["error"].endswith("wanted a JSON object, found list")
+    assert "wanted a JSON object, found list; " in found["error"]
+    assert "--skip_bad_rows" not in found["error"]
 
 
 def test_formats(tmp_path):
