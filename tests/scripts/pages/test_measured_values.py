@@ -125,6 +125,7 @@ def test_rates_of_starts_are_means_of_their_values(five_seeds):
         ("results_tunings.tsv", "tunings", "tuning"),
         ("results_night.tsv", "night", "labels"),
         ("results_reviews.tsv", "reviews", "pretraining"),
+        ("results_continued.tsv", "continued", "labels"),
     ],
 )
 def test_gains_paired_by_seed_are_means_of_their_values(file, name, column):
