@@ -9,7 +9,7 @@ from common.errors import UserError
 
 BOM = b"\xef\xbb\xbf"  # of UTF-8
 
-_TABLES = (".csv", ".tsv", ".jsonl", ".json")  # their lines are no texts
+TABLES = (".csv", ".tsv")  # readers take files of these names for tables
 
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
@@ -126,7 +126,7 @@ def read_texts(path: str, flag: str) -> list[str]:
     Raises UserError: its name is a table's, too, whose header, quotes and
     labels would be texts.
     """
-    if path.lower().endswith(_TABLES):
+    if path.lower().endswith((*TABLES, ".jsonl", ".json")):
         raise UserError(
             f"--{flag}={path}: wanted one text per line, found a table or JSON "
             "by its name; write the texts alone into a .txt file"

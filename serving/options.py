@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from common import files
+from common import encodings, files
 from common.checks import (
     distinct_folders,
     follows,
@@ -23,8 +23,6 @@ EMBEDDING = "embedding"
 LANGUAGE_MODEL = ("lm", "pretraining")
 # How two vectors are compared; distances count below 0.
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-# Readers take files of these names for tables.
-_TABLES = (".csv", ".tsv")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +99,7 @@ class PredictOptions:
             )
         plain_name(self.output_file)
         require(
-            not self.output_file.lower().endswith(_TABLES),
+            not self.output_file.lower().endswith(encodings.TABLES),
             f"--output_file={self.output_file} holds a JSON object per line, "
             "no table: give a name that ends in .jsonl",
         )

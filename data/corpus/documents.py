@@ -27,7 +27,6 @@ from data.corpus.options import JSON_ENDINGS
 LONGEST_DOCUMENT = 4  # blocks
 LONGEST_LINE = 1 << 29  # bytes; a packed file may unpack to any length
 _GZIP = ".gz"
-_TABLES = (".csv", ".tsv")
 
 
 class CorpusError(UserError):
@@ -100,7 +99,7 @@ def check_packing(path: str) -> None:
             f"{path}: wanted plain text or .gz, found {ending}; unpack the file, "
             "or pack it with gzip"
         )
-    if name.removesuffix(_GZIP).endswith(_TABLES):
+    if name.removesuffix(_GZIP).endswith(encodings.TABLES):
         raise CorpusError(
             f"{path}: wanted lines of text or JSON lines, found a table by its "
             "name; write its texts as JSON lines (.jsonl), or name a file of "

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from common import encodings
 from common.errors import UserError
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
@@ -22,7 +23,6 @@ from serving.exported import squad_rows, tagged_rows
 from serving.exported.rows import InputRow, Problems, finite
 from serving.options import PredictOptions
 
-_TABLES = (".csv", ".tsv")
 # Inputs that come before others; a test has the heads.
 _FIRST = ("query", "passage", "question", "paragraph", "documents")
 
@@ -63,7 +63,7 @@ def read_rows(
     elif table_columns.is_json_lines(path):
         reader.refuse(["has_header"], ".csv and .tsv", path, "JSON lines")
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
-    elif ending in _TABLES:
+    elif ending in encodings.TABLES:
         rows = reader.from_table(quoted_rows.read_table(path, problems))
     elif ending == ".label" and reader.task in classifier_sets.TREC_SETS:
         reader.check_plain(path)
