@@ -46,7 +46,11 @@ class PlannedStep:
     gradient_bytes: int
 
     def forward_backward(self) -> bytes:
-        """HLO of forward, backward and clipping."""
+        """HLO of forward, backward and the factor that clips.
+
+        The gradients come out as they are. The update multiplies them while it
+        reads them, so a pass of its own would be counted that no step has.
+        """
         trainer, learner = self.trainer, self.learner
         names = list(self.batch)
 
@@ -63,7 +67,7 @@ class PlannedStep:
             factor, norm = clip_factor(
                 gradients, learner.optimizer.options.clip, scale
             )
-            return [g * factor for g in gradients], sums, norm
+            return gradients, factor, sums, norm
 
         return tpu_lowering.lower(run, *self.batch.values())
 
