@@ -138,7 +138,7 @@ class TrainingRun:
         record = self._record(request, must)
         for line in record(write=False):
             self.say(f"note: {line}")
-        notes = [*request.notes, *begin_anew(s), *s.notes]
+        notes = [*begin_anew(s), *s.notes]
         notes += remake(learner, options, request.input_fn, s.start_step)
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step
@@ -169,8 +169,9 @@ class TrainingRun:
         self.stop = StopRequest(options.max_hours, s.meeting)
         self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
-            for line in report.start_lines(s, [*notes, *lines]):
-                self.say(line)
+            notes = report.start_lines(s, [*request.notes, *notes, *lines])
+        for line in notes:
+            self.say(line)
         self.progress = report.Progress(
             options.progress if s.chief else "none",
             s.start_step,

@@ -367,7 +367,7 @@ class RunOptions:
     )
     progress: str = setting(
         "auto",
-        "A bar on a terminal and lines elsewhere, always lines, or nothing.",
+        "A bar on a terminal and lines elsewhere, always lines, or notes alone.",
         choices=("auto", "lines", "none"),
     )
     optimizer: OptimizerOptions = OptimizerOptions()

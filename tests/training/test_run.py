@@ -14,6 +14,7 @@ from tensorflow.core.util import event_pb2
 from common.errors import Stopped, UserError
 from tests.helpers.runs import toy
 from training import loop
+from training.checkpointing.best_checkpoint import BestCheckpoint
 from training.checkpointing.memory_files import SavedMemory
 from training.reporting import loss_log
 from training.run_options import OptimizerOptions
@@ -363,6 +364,15 @@ def test_without_progress_a_stop_is_one_line(tmp_path):
     assert not result.finished and len(lines) == 1
     assert "--max_hours is over" in lines[0]
     assert "resumes from there" in lines[0]
+
+
+@pytest.mark.long
+def test_without_progress_a_run_that_begins_anew_says_so(tmp_path):
+    best = BestCheckpoint(str(tmp_path), tf.Module(), "loss", higher=False)
+    assert best.offer({"loss": 0.5}, 10)
+    lines = []
+    train(toy.run_options(tmp_path, progress="none"), say=lines.append)
+    assert len(lines) == 1 and "moved to" in lines[0]
 
 
 @pytest.mark.long

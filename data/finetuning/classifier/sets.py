@@ -332,8 +332,8 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
     if not names:
         raise UserError(
             f"{_split_path(name, options.data_dir, 'train')} has no labels "
-            f"({bad.shown[0] if bad.shown else 'all are empty'}); check "
-            "--label_column"
+            f"({bad.shown[0] if bad.shown else 'all are empty'}); correct the "
+            "rows or check --label_column"
         )
     numeric = all(re.fullmatch(r"-?\d+(\.\d+)?", n) for n in names)
     return tuple(

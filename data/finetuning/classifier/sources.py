@@ -82,7 +82,8 @@ def _jsonl_rows(path, options, bad, need_label):
         *table_columns.object_names(path), options, need_label
     )
     bad.say(columns.describe(path))
-    for where, value in task_readers.read_jsonl(path, bad):
+    read = task_readers.read_accepted if need_label else task_readers.read_jsonl
+    for where, value in read(path, bad):
         texts = [value.get(n) for n in columns.texts]
         if options.allow_empty_text:
             texts = ["" if t is None else t for t in texts]

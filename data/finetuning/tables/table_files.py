@@ -321,6 +321,24 @@ def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
         yield where, value
 
 
+def read_accepted(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
+    """`read_jsonl` for labels: rows that an annotator did not accept are left out.
+
+    Prodigy's exports keep them, with "answer": "reject" or "ignore" and a
+    `_task_hash`; their labels and spans are what the annotator refused.
+    """
+    left_out = 0
+    for where, value in read_jsonl(path, bad):
+        if "_task_hash" in value and value.get("answer", "accept") != "accept":
+            left_out += 1
+            continue
+        yield where, value
+    if left_out:
+        bad.say(
+            f"{path}: {left_out} rows without the answer 'accept' are left out"
+        )
+
+
 def half_pair(line: str, value: Mapping[str, object]) -> str | None:
     """The field of a line's JSON object whose text is none; see `encodings`."""
     if "\\u" not in line:  # UTF-8 itself has no half

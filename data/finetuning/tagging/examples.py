@@ -297,7 +297,8 @@ def _row(line: str, columns: TaggingDataOptions, labelled: bool):
 def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
     examples: list[TaggedText] = []
     before = bad.count
-    for where, value in table_files.read_jsonl(path, bad):
+    read = table_files.read_accepted if labelled else table_files.read_jsonl
+    for where, value in read(path, bad):
         text, spans = value.get("text"), value.get("spans")
         if not isinstance(text, str) or not text.strip():
             bad.report(where, "wanted a non-empty string 'text'")

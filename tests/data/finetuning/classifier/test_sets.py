@@ -44,7 +44,7 @@ def test_a_file_without_labels_says_why(tmp_path):
         build("jsonl", tmp_path)
     path.write_text('{"text": "a", "label": []}\n')
     with pytest.raises(
-        UserError, match=r"has no labels \(all are empty\); che"
+        UserError, match=r"labels \(all are empty\); correct .* check"
     ):
         build("jsonl", tmp_path, head="multi_label")
 

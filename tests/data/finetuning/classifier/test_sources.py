@@ -77,6 +77,16 @@ def test_jsonl_lists_of_labels(tmp_path):
     assert [e.label for e in examples] == [("p", "2"), ()]
 
 
+def test_a_refused_label_is_no_gold(tmp_path):
+    rows = [
+        {"text": a, "label": "p", "_task_hash": 1, "answer": a}
+        for a in ("accept", "ignore")
+    ]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    (example,), bad = table(path)
+    assert example.texts == ("accept",) and "1 rows without" in bad.summary()
+
+
 @pytest.mark.parametrize("text", [5, {"0": "a"}])
 def test_what_is_no_text_is_named(tmp_path, text):
     row = json.dumps({"text_a": "b", "text_b": text, "label": "x"})

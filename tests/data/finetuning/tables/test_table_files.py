@@ -278,6 +278,25 @@ def test_json_that_is_no_lines_names_the_way_out(tmp_path, value, indent):
     assert "a.json:1: " in bad.shown[0] and bad.shown[0].endswith("lines=True)")
 
 
+def test_rows_that_an_annotator_refused_are_left_out(tmp_path):
+    """Prodigy exports every row; `answer` of other files is any column."""
+    path = tmp_path / "a.jsonl"
+    answers = ("accept", "reject", "ignore")
+    rows = [{"text": a, "_task_hash": 7, "answer": a} for a in answers]
+    rows += [
+        {"text": "new", "_task_hash": 7},
+        {"text": "x", "answer": "reject"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bad = BadRows()
+    found = table_files.read_accepted(str(path), bad)
+    assert [value["text"] for _, value in found] == ["accept", "new", "x"]
+    assert bad.summary().endswith(
+        "2 rows without the answer 'accept' are left out"
+    )
+    assert len(list(table_files.read_jsonl(str(path), bad))) == len(rows)
+
+
 def test_half_a_surrogate_pair_is_no_text(tmp_path):
     """Two halves are one character; the others are named with their field."""
     rows = [

@@ -175,6 +175,22 @@ def test_spans_are_read_sorted_and_without_blanks(tmp_path):
     assert tagging.find_split(str(tmp_path), "dev") is None
 
 
+def test_refused_spans_are_no_gold_and_are_predicted(tmp_path):
+    path = tmp_path / "train.jsonl"
+    span = [{"start": 0, "end": 1, "label": "PER"}]
+    answers = ("reject", "accept")
+    rows = [
+        {"text": a, "spans": span, "_task_hash": 1, "answer": a}
+        for a in answers
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bad = BadRows()
+    (example,) = tagging.read(str(path), bad)
+    assert example.text == "accept" and "1 rows without" in bad.summary()
+    unlabelled = tagging.read(str(path), BadRows(), labelled=False)
+    assert [e.text for e in unlabelled] == list(answers)
+
+
 @pytest.mark.parametrize("packing", ["", ".gz"])
 def test_the_files_of_conll_2003_have_their_own_names(tmp_path, packing):
     names = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
