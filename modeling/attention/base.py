@@ -77,7 +77,7 @@ class Attention(saving.Layer):
           pieces: [B, M, D] of the memory, if any, and [B, T, D].
           query_len: T.
           shared: tensors that all layers share: the position table [S, R, D]
-            (or its mixing of waves [S, F, D]), then the model's biases, if
+            (or its mixing of waves [S, W, D]), then the model's biases, if
             it has any.
           shift: see `Streams`.
         """

@@ -32,7 +32,7 @@ from modeling.ops.shapes import sizes
 class Turning:
     """What makes rows of `factors.turned`."""
 
-    kernel: tf.Tensor  # [S, F, N, H], that of the positions by wave
+    kernel: tf.Tensor  # [S, W, N, H], that of the positions by wave
     waves: factors.Waves
 
 
@@ -42,7 +42,7 @@ class Keys:
 
     k: tf.Tensor  # [N, B, K, H]
     v: tf.Tensor  # [N, B, K, H]
-    # [N, S, R, H], projected position table; "factored": [K, F], a constant
+    # [N, S, R, H], projected position table; "factored": [K, W], a constant
     r: tf.Tensor
     query_len: int  # T
     key_len: int  # K
@@ -72,7 +72,7 @@ class Queries:
     """Queries with their biases, scaled by 1 / sqrt(H)."""
 
     content: tf.Tensor  # [N, B, Q, H], q + u
-    # [N, B, Q, H], q + v; "factored": [N, B, Q, F], `factors.turned`
+    # [N, B, Q, H], q + v; "factored": [N, B, Q, W], `factors.turned`
     position: tf.Tensor
     # [N, B, Q, 1], what is added where segments differ, or None
     segment: tf.Tensor | None
@@ -218,7 +218,7 @@ def _shifted_scores(queries, keys, stream):
 
 
 def _factored_scores(q, factors):
-    """[N, B, Q, K] of turned rows [N, B, Q, F] and factors [K, F].
+    """[N, B, Q, K] of turned rows [N, B, Q, W] and factors [K, W].
 
     And their gradients. The factors have none: they are constants.
     """

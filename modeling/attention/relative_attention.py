@@ -89,7 +89,7 @@ class RelativeAttention(Attention):
         """The factors of the keys and how queries are turned.
 
         Args:
-          mixing: [S, F, D], `factors.by_direction`.
+          mixing: [S, W, D], `factors.by_direction`.
 
         Raises:
           ValueError: the mixing is of other lengths.
@@ -105,7 +105,7 @@ class RelativeAttention(Attention):
             )
         kernel = tf.convert_to_tensor(self.kernels["r"])
         kernel = tf.einsum("sfd,dnh->sfnh", mixing, kernel)
-        r = tf.cast(factors.key_factors(key_len, waves), dtype)  # [K, F]
+        r = tf.cast(factors.key_factors(key_len, waves), dtype)  # [K, W]
         return r, Turning(kernel, waves)
 
     def growing_keys(self, keys: Keys, x, cache, slot, context) -> CachedKeys:
@@ -138,7 +138,7 @@ class RelativeAttention(Attention):
             places + (keys.key_len - keys.query_len),
             turning.waves,
         )
-        return dataclasses.replace(queries, position=rows)  # [N, B, Q, F]
+        return dataclasses.replace(queries, position=rows)  # [N, B, Q, W]
 
     def own_variable_paths(self):
         names = [*self.bias_names] if self.untie_r else []

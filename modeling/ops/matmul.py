@@ -52,7 +52,7 @@ class Matmul:
         )
 
     def by_head(self, x: tf.Tensor, kernel: Kernel) -> list[tf.Tensor]:
-        """[N, B, Q, H] by a kernel [S, F, N, H], F in two halves [N, B, Q, F/2].
+        """[N, B, Q, H] by a kernel [S, W, N, H], W in two halves [N, B, Q, W/2].
 
         Each of S equal parts of the batch has its own: einsum(
         "nsbqh,sfnh->nsbqf").

@@ -72,7 +72,7 @@ class TpuMatmul(Matmul):
                 d_kernel = tf.transpose(tf.concat(parts, 2), [1, 2, 0, 3])
                 return dx, tf.cast(d_kernel, value.dtype), None
 
-            halves = tf.split(cast, 2, 1)  # [S, F/2, N, H] each
+            halves = tf.split(cast, 2, 1)  # [S, W/2, N, H] each
             y = [_dot(x, w, [4], [3], [0, 1], [2, 0]) for w in halves]
             return [tf.reshape(v, [n, batch, rows, -1]) for v in y], gradient
 

@@ -97,7 +97,7 @@ def test_factors_are_hardly_less_exact_in_bfloat16_than_the_table():
 
         r = product(table, tf.transpose(kernel))  # [R, H]
         shifted = shifts.shift_all(product(q, r), m + t)
-        mixed = product(waves.mixing, tf.transpose(kernel))  # [F, H]
+        mixed = product(waves.mixing, tf.transpose(kernel))  # [W, H]
         halves = tf.split(product(q, mixed)[tf.newaxis, tf.newaxis], 2, -1)
         rows = factors.turned(*halves, tf.range(m, m + t)[tf.newaxis], waves)
         pair = shifted, product(rows[0, 0], by_key)
