@@ -251,7 +251,7 @@ class RecurrentStack(Stack):
     ) -> tf.Tensor:
         """What all layers read of positions, float32, dropped.
 
-        The sinusoid table [S, R, D], or its columns in waves [S, F, D], of
+        The sinusoid table [S, R, D], or its columns in waves [S, W, D], of
         which whole columns are dropped. `texts`: see `dropout.dropout`.
         """
         width, rate = self.config.d_model, self.config.dropout
